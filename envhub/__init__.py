@@ -1,0 +1,38 @@
+"""Evaluate robot policies on benchmarks that live anywhere.
+
+Importing this package imports nothing heavy: names are looked up when they are first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from envhub.envs.normalize import close_envs as close_envs
+    from envhub.errors import EnvHubError as EnvHubError
+    from envhub.hookspecs import hookimpl as hookimpl
+    from envhub.types import Benchmark as Benchmark
+    from envhub.types import Task as Task
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Benchmark": "envhub.types",
+    "EnvHubError": "envhub.errors",
+    "Task": "envhub.types",
+    "close_envs": "envhub.envs.normalize",
+    "hookimpl": "envhub.hookspecs",
+}
+
+__all__ = ["Benchmark", "EnvHubError", "Task", "__version__", "close_envs", "hookimpl"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'envhub' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

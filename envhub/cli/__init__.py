@@ -1,0 +1,68 @@
+"""The command line: the only place that prints and exits. One module a command."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from envhub import __version__
+from envhub.errors import EnvHubError, ExitCode, printable
+
+# The line that `envhub --help` shows, here so that it imports no command.
+COMMANDS = {
+    "doctor": "Say what this machine has, and what to type where something is wrong.",
+    "info": "Say what a benchmark is: suites, tasks, horizons, observations.",
+    "list": "List the installed benchmarks, or the tasks of one.",
+    "plugins": "Show the installed plugins and whether each can be used.",
+}
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"envhub.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="envhub")
+def group() -> None:
+    """Evaluate robot policies on benchmarks that live anywhere.
+
+    \b
+    Examples:
+        envhub list
+        envhub info ./my_env
+        envhub doctor
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+
+
+def main() -> None:
+    """Run the command line; the one place that turns errors into exit codes."""
+    debug = "--debug" in sys.argv[1:]
+    try:
+        code = group.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        code = ExitCode.INTERRUPTED
+    except click.ClickException as exc:
+        exc.show()
+        code = ExitCode.USAGE
+    except EnvHubError as exc:
+        if debug:
+            raise
+        click.echo(f"envhub: {printable(str(exc))}", err=True)
+        code = exc.exit_code
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = ExitCode.FOUND
+    sys.exit(code if isinstance(code, int) else ExitCode.DONE)

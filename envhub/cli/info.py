@@ -1,0 +1,94 @@
+"""`envhub info`: what a benchmark is."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from envhub.cli.options import debug_option, env_arg_option, json_option, timeout_option
+from envhub.cli.sources import find_source
+from envhub.envs.observations import Feature, features
+from envhub.errors import ContractError
+from envhub.types import Benchmark, Limits, Value
+from envhub.worker.describe import describe
+from envhub.worker.spaces import AnySpace
+
+
+@click.command("info")
+@click.argument("ref")
+@click.option("--max-steps", type=click.IntRange(min=1), help="The horizon of envs without one.")
+@json_option
+@env_arg_option
+@timeout_option
+@debug_option
+def command(
+    ref: str, *, max_steps: int | None, as_json: bool, env_args: dict[str, Value], limits: Limits
+) -> None:
+    """Say what the benchmark REF is: suites, tasks, horizons, observations, actions.
+
+    Its code is loaded in a process of its own, and the env of its first task is made there.
+
+    \b
+    Examples:
+        envhub info ./my_env
+        envhub info ./my_env --json
+        envhub info ./my_env --env-arg size=128
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    source = find_source(ref)
+    benchmark, spaces = describe(source, env_args, limits, horizon=max_steps, with_spaces=True)
+    assert spaces is not None
+    click.echo(_as_json(benchmark, spaces) if as_json else _as_text(benchmark, spaces))
+
+
+def _as_json(benchmark: Benchmark, spaces: tuple[AnySpace, AnySpace]) -> str:
+    rows: list[dict[str, Any]] = [asdict(feature) for feature in _features(spaces[0])]
+    shown = {**asdict(benchmark), "features": rows, "action": str(spaces[1])}
+    return json.dumps(shown, indent=2)
+
+
+def _as_text(benchmark: Benchmark, spaces: tuple[AnySpace, AnySpace]) -> str:
+    tasks = benchmark.tasks()
+    default = benchmark.default or tuple(benchmark.suites)
+    facts = {
+        "benchmark": benchmark.name,
+        "tasks": f"{len(tasks)} in {len(benchmark.suites)} suites",
+        "default": f"{', '.join(default)}; {benchmark.episodes} episodes a task",
+        "policies": ", ".join(benchmark.policies),
+        "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
+        "action": str(spaces[1]),
+    }
+    lines = [f"{name:<10} {fact}" for name, fact in facts.items() if fact]
+    return "\n".join([*lines, "", *_suite_lines(benchmark), "", *_feature_lines(spaces[0])])
+
+
+def _suite_lines(benchmark: Benchmark) -> list[str]:
+    rows = [("suite", "tasks", "horizon", "first task")]
+    for suite, tasks in benchmark.suites.items():
+        horizons = sorted({task.horizon for task in tasks})
+        span = f"{horizons[0]}-{horizons[-1]}" if len(horizons) > 1 else f"{horizons[0]}"
+        rows.append((suite, str(len(tasks)), span, f"{tasks[0].name}: {tasks[0].description}"))
+    return _table(rows)
+
+
+def _feature_lines(space: AnySpace) -> list[str]:
+    rows = [("observation", "kind", "shape", "as a LeRobot policy sees it")]
+    for feature in _features(space):
+        shape = "x".join(map(str, feature.shape)) or "1"
+        rows.append((feature.source or "(itself)", feature.kind, shape, feature.name))
+    return _table(rows) if len(rows) > 1 else [f"observation  {space}"]
+
+
+def _features(space: AnySpace) -> tuple[Feature, ...]:
+    """The features, or none for spaces that LeRobot's format cannot hold."""
+    try:
+        return features(space)
+    except ContractError:
+        return ()
+
+
+def _table(rows: list[tuple[str, str, str, str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    padded = [zip(row, widths, strict=True) for row in rows]
+    lines = ["  ".join(f"{cell:<{width}}" for cell, width in row).rstrip() for row in padded]
+    return [click.style(lines[0], bold=True), *lines[1:]]

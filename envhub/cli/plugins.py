@@ -1,0 +1,68 @@
+"""`envhub plugins`: which plugins are installed, and whether each can be used."""
+
+import json
+
+import click
+
+from envhub.cli.options import debug_option, json_option, timeout_option
+from envhub.errors import EnvHubError, ExitCode
+from envhub.plugins import Installed, find, installed
+from envhub.types import Limits, PluginSource
+from envhub.worker.describe import describe
+
+
+@click.command("plugins")
+@json_option
+@timeout_option
+@debug_option
+@click.pass_context
+def command(context: click.Context, *, as_json: bool, limits: Limits) -> None:
+    """Show the installed plugins and whether each can be used.
+
+    Each plugin is loaded in a process of its own. The exit code is 1 if one cannot be used.
+
+    \b
+    Examples:
+        envhub plugins
+        ENVHUB_PLUGINS=metaworld envhub plugins --json
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    found = [(plugin, _problem(plugin, limits)) for plugin in installed()]
+    click.echo(_as_json(found) if as_json else _as_text(found))
+    if any(problem for _, problem in found):
+        context.exit(ExitCode.FOUND)
+
+
+def _problem(plugin: Installed, limits: Limits) -> str | None:
+    try:
+        find(plugin.name)
+        describe(PluginSource(plugin.name), {}, limits)
+    except EnvHubError as exc:
+        return str(exc)
+    return None
+
+
+def _as_json(found: list[tuple[Installed, str | None]]) -> str:
+    rows = [
+        {
+            "name": plugin.name,
+            "module": plugin.module,
+            "distribution": plugin.distribution,
+            "version": plugin.version,
+            "problem": problem,
+        }
+        for plugin, problem in found
+    ]
+    return json.dumps({"plugins": rows}, indent=2)
+
+
+def _as_text(found: list[tuple[Installed, str | None]]) -> str:
+    if not found:
+        return "No plugin is installed; a local benchmark needs none: envhub info ./DIRECTORY"
+    width = max(len(plugin.name) for plugin, _ in found)
+    lines = []
+    for plugin, problem in found:
+        mark = click.style("problem", fg="red") if problem else click.style("ok     ", fg="green")
+        package = f"{plugin.distribution} {plugin.version}"
+        lines.append(f"{mark}  {plugin.name:<{width}}  {package}  {plugin.module}")
+        lines.extend(f"{'':{width + 11}}{line}" for line in (problem or "").splitlines())
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""Environments: normalizing what files return, and what policies see of them."""

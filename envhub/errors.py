@@ -1,0 +1,215 @@
+"""Every error that EnvHub raises on purpose, and the exit code that it ends a command with.
+
+    EnvHubError
+    ├── UsageError                    2  what was asked cannot be meant
+    │   ├── InvalidReference          2  also a ValueError: the text names no benchmark
+    │   ├── UnknownName               2  also a LookupError: no such benchmark, suite, task ...
+    │   └── UnsupportedPlatform       2  not Linux
+    └── ContractError                 4  a benchmark, plugin or policy breaks its contract
+        ├── InvalidBenchmark          4  also a ValueError: a declared value makes no sense
+        ├── InvalidEnvs               4  also a ValueError: make_env returned something else
+        ├── InvalidObservation        4  also a ValueError: wrong layout or dtype
+        ├── PluginError               4  a plugin cannot be used
+        └── WorkerError               4  something happened to a worker process
+            ├── WorkerRaised          4  the code in it raised
+            ├── WorkerTimeout         4  it did not answer within its limit
+            └── WorkerDied            4  it ended, or broke the protocol and was ended
+
+A message is one or two sentences: what happened, what was found, what to do next. The data that it
+speaks of is in attributes.
+"""
+
+from difflib import get_close_matches
+from enum import IntEnum
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class ExitCode(IntEnum):
+    """What a command's exit status means."""
+
+    DONE = 0
+    FOUND = 1
+    USAGE = 2
+    CONTRACT = 4
+    INTERRUPTED = 130
+
+
+class EnvHubError(Exception):
+    """The root of all errors that EnvHub raises on purpose."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.FOUND
+
+
+class UsageError(EnvHubError):
+    """What was asked for cannot be meant."""
+
+    exit_code = ExitCode.USAGE
+
+
+class InvalidReference(UsageError, ValueError):
+    """A text that names no benchmark.
+
+    Attributes:
+        text: What was given, as text.
+        position: The index in `text` of the first character that is wrong.
+    """
+
+    def __init__(self, text: str, position: int, problem: str, instead: str) -> None:
+        shown = text if len(text) <= 80 else text[:77] + "..."
+        super().__init__(
+            f"Invalid reference {shown!a}, at character {position + 1}: {problem}. {instead}"
+        )
+        self.text = text
+        self.position = position
+
+
+class UnknownName(UsageError, LookupError):
+    """A benchmark, suite, task or other name that does not exist.
+
+    Attributes:
+        kind: What kind of thing was looked for, e.g. `task`.
+        name: The name that was asked for.
+        matches: The closest names that exist, best first.
+    """
+
+    def __init__(self, kind: str, name: str, known: "Iterable[str]", *, advice: str = "") -> None:
+        known = sorted(known)
+        self.kind = kind
+        self.name = name
+        self.matches = tuple(get_close_matches(name, known, n=3, cutoff=0.5))
+        if self.matches:
+            found = f"Did you mean {_either(self.matches)}?"
+        elif known:
+            listed = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if known[8:] else "")
+            found = f"There is {listed}."
+        else:
+            found = "There is none."
+        super().__init__(" ".join(filter(None, (f"No {kind} is called {name!r}.", found, advice))))
+
+
+class UnsupportedPlatform(UsageError):
+    """EnvHub runs on Linux only."""
+
+
+class ContractError(EnvHubError):
+    """A benchmark, plugin or policy does not keep its side of the contract."""
+
+    exit_code = ExitCode.CONTRACT
+
+
+class InvalidBenchmark(ContractError, ValueError):
+    """A declared value of a benchmark or task makes no sense."""
+
+
+class InvalidEnvs(ContractError, ValueError):
+    """What `make_env` returned is none of the accepted shapes.
+
+    Attributes:
+        key: Where in the returned value the problem stands, e.g. `('suite', 'task')`.
+    """
+
+    def __init__(self, problem: str, key: tuple[object, ...] = ()) -> None:
+        super().__init__(
+            "make_env must return a gymnasium Env or VectorEnv, a callable that makes an Env or a "
+            f"list of them, {{task: env}} or {{suite: {{task: env}}}}: {problem}"
+        )
+        self.key = key
+
+
+class InvalidObservation(ContractError, ValueError):
+    """An observation whose layout or dtype policies cannot take.
+
+    Attributes:
+        path: The leaf of the observation, e.g. `pixels/image`.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"Observation {path!r}: {problem}")
+        self.path = path
+
+
+class PluginError(ContractError):
+    """A plugin cannot be used.
+
+    Attributes:
+        plugin: The plugin's name.
+        distribution: The package that it came from, or None for a file.
+    """
+
+    def __init__(self, plugin: str, problem: str, *, distribution: str | None = None) -> None:
+        source = f" of {distribution}" if distribution else ""
+        super().__init__(f"Plugin {plugin!r}{source} {problem}")
+        self.plugin = plugin
+        self.distribution = distribution
+
+
+class WorkerError(ContractError):
+    """Something happened to a worker process.
+
+    Attributes:
+        doing: What it was doing, e.g. `reset of task 'reach' in env 3`.
+        log: The last lines that the process printed.
+    """
+
+    def __init__(self, doing: str, problem: str, *, log: str = "") -> None:
+        log, problem = printable(log), printable(problem)
+        quoted = f"\nIts last lines:\n{_indent(log)}" if log.strip() else ""
+        super().__init__(f"{doing}: {problem}{quoted}")
+        self.doing = doing
+        self.problem = problem
+        self.log = log
+
+
+class WorkerRaised(WorkerError):
+    """The code in a worker raised.
+
+    Attributes:
+        kind: The name of the exception's class.
+        message: Its text.
+        contract: Whether EnvHub itself raised it there, because a contract was broken.
+        traceback: Its traceback, as text.
+    """
+
+    def __init__(
+        self,
+        doing: str,
+        kind: str,
+        message: str,
+        *,
+        contract: bool = False,
+        traceback: str = "",
+        log: str = "",
+    ) -> None:
+        plain = f"{kind}: {message}" if message else kind
+        super().__init__(doing, message if contract else plain, log=log)
+        self.kind = kind
+        self.message = message
+        self.contract = contract
+        self.traceback = traceback
+
+
+class WorkerTimeout(WorkerError):
+    """A worker did not answer within its limit, and was ended."""
+
+
+class WorkerDied(WorkerError):
+    """A worker process ended, or broke the protocol and was ended."""
+
+
+def printable(text: str) -> str:
+    """Foreign text without the control characters that could rewrite a terminal."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+def _either(names: tuple[str, ...]) -> str:
+    quoted = [repr(name) for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+
+
+def _indent(text: str) -> str:
+    return "\n".join("  | " + line for line in text.strip().splitlines())

@@ -1,0 +1,180 @@
+"""Finding plugins by their metadata, and calling their hooks.
+
+Listing imports nothing. Loading imports the one plugin that was asked for, in a worker. pluggy lets
+several mistakes pass in silence; `Plugins.register` turns each into a `PluginError`.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from types import ModuleType
+
+import pluggy
+
+from envhub import hookspecs
+from envhub.errors import InvalidBenchmark, PluginError, UnknownName
+from envhub.hookspecs import PROJECT, EnvWrapper
+from envhub.types import NAME, Benchmark, Task
+
+GROUP = "envhub"
+"""The entry-point group of benchmarks: name = benchmark, value = light module with hooks."""
+LIMIT_VARIABLE = "ENVHUB_PLUGINS"
+"""Comma list of the plugins that exist; unset means all that are installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A plugin as its package's metadata describes it."""
+
+    name: str
+    module: str
+    distribution: str
+    version: str
+
+
+def installed() -> tuple[Installed, ...]:
+    """All plugins, by name, without importing any."""
+    wanted = chosen()
+    found = {
+        Installed(point.name, point.value, point.dist.name, point.dist.version)
+        for point in metadata.entry_points(group=GROUP)
+        if point.dist is not None and (wanted is None or point.name in wanted)
+    }
+    return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
+
+
+def chosen() -> tuple[str, ...] | None:
+    """The plugins that `ENVHUB_PLUGINS` names, or None where it is not set."""
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return None
+    return tuple(sorted({part.strip() for part in text.split(",") if part.strip()}))
+
+
+def find(name: str) -> Installed:
+    """The one installed plugin of this name.
+
+    Raises:
+        UnknownName: There is none.
+        PluginError: Two packages claim the name, or the name is not allowed.
+    """
+    known = installed()
+    claims = [plugin for plugin in known if plugin.name == name]
+    if not claims:
+        raise UnknownName(
+            "installed benchmark",
+            name,
+            {plugin.name for plugin in known},
+            advice="A local one is written ./NAME, one on the Hub owner/repo@<commit>.",
+        )
+    if len(claims) > 1:
+        owners = " and ".join(plugin.distribution for plugin in claims)
+        raise PluginError(name, f"is claimed by {owners}: uninstall one of them.")
+    if not NAME.fullmatch(name):
+        raise PluginError(name, "has a name that no benchmark may have.")
+    return claims[0]
+
+
+class Plugins:
+    """The plugins loaded in this process, with one typed method for each hook."""
+
+    def __init__(self) -> None:
+        self._manager = pluggy.PluginManager(PROJECT)
+        self._manager.add_hookspecs(hookspecs)
+
+    def load(self, name: str) -> None:
+        """Import and register the installed plugin of this name."""
+        plugin = find(name)
+        if self._manager.has_plugin(name):
+            return
+        with _boundary(name, "cannot be imported", distribution=plugin.distribution):
+            module = import_module(plugin.module)
+        self.register(module, name, distribution=plugin.distribution)
+
+    def register(self, module: ModuleType, name: str, *, distribution: str | None = None) -> None:
+        """Register a module that has hooks, or say why it cannot be used and forget it."""
+        self._manager.register(module, name)
+        problem = self._problem(module)
+        if problem is not None:
+            # pluggy keeps a plugin whose validation failed.
+            self._manager.unregister(module, name)
+            raise PluginError(name, problem, distribution=distribution)
+
+    def benchmarks(self, name: str) -> tuple[Benchmark, ...]:
+        """What one plugin declares through `envhub_benchmarks`."""
+        caller = self._only("envhub_benchmarks", name)
+        if not caller.get_hookimpls():
+            raise PluginError(name, "does not implement envhub_benchmarks.")
+        with _boundary(name, "failed in envhub_benchmarks"):
+            declared = [benchmark for result in caller() for benchmark in result]
+        for benchmark in declared:
+            if not isinstance(benchmark, Benchmark):
+                kind = type(benchmark).__name__
+                raise PluginError(name, f"declares a {kind} where a Benchmark belongs.")
+        if not declared:
+            raise PluginError(name, "declares no benchmark in envhub_benchmarks.")
+        return tuple(declared)
+
+    def benchmark(self, name: str, plugin: str | None = None) -> Benchmark:
+        """The benchmark called `name` that a plugin (by default the one of that name) declares."""
+        declared = {benchmark.name: benchmark for benchmark in self.benchmarks(plugin or name)}
+        if name not in declared:
+            found = ", ".join(sorted(declared))
+            raise PluginError(plugin or name, f"declares {found}, but no benchmark {name!r}.")
+        return declared[name]
+
+    def wrappers(self, task: Task) -> tuple[EnvWrapper, ...]:
+        """What all loaded plugins want around the env of a task, in the order of their names."""
+        found: list[EnvWrapper] = []
+        for name in sorted(name for name, _ in self._manager.list_name_plugin()):
+            with _boundary(name, "failed in envhub_wrap_env"):
+                results = self._only("envhub_wrap_env", name)(task=task)
+            for wrapper in results:
+                if not callable(wrapper):
+                    kind = type(wrapper).__name__
+                    raise PluginError(name, f"returned a {kind} from envhub_wrap_env, no callable.")
+                found.append(wrapper)
+        return tuple(found)
+
+    def _only(self, hook: str, name: str) -> pluggy.HookCaller:
+        others = [plugin for other, plugin in self._manager.list_name_plugin() if other != name]
+        return self._manager.subset_hook_caller(hook, remove_plugins=others)
+
+    def _problem(self, module: ModuleType) -> str | None:
+        known = {name for name in vars(hookspecs) if name.startswith("envhub_")}
+        callers = self._manager.get_hookcallers(module) or []
+        for caller in callers:
+            if caller.name not in known:
+                hooks = ", ".join(sorted(known))
+                return f"implements {caller.name}, which is no hook; the hooks are {hooks}."
+            for impl in caller.get_hookimpls():
+                if impl.plugin is not module:
+                    continue
+                unknown = set(impl.argnames) - set(caller.spec.argnames if caller.spec else ())
+                if impl.kwargnames or unknown:
+                    names = ", ".join(impl.kwargnames or sorted(unknown))
+                    return (
+                        f"implements {caller.name} with the parameters {names}; a hook takes only "
+                        "those of its specification, without defaults."
+                    )
+        unmarked = [name for name in sorted(known) if callable(vars(module).get(name))]
+        missing = [name for name in unmarked if name not in {caller.name for caller in callers}]
+        if missing:
+            return f"defines {missing[0]} without the mark @envhub.hookimpl."
+        if not callers:
+            return "implements no hook: mark envhub_benchmarks with @envhub.hookimpl."
+        return None
+
+
+@contextmanager
+def _boundary(plugin: str, failed: str, *, distribution: str | None = None) -> Iterator[None]:
+    """Turn whatever a plugin raises into a `PluginError` that names it."""
+    try:
+        yield
+    except (PluginError, InvalidBenchmark):
+        raise
+    except (Exception, SystemExit) as exc:
+        detail = f"{failed}: {type(exc).__name__}: {exc}"
+        raise PluginError(plugin, detail, distribution=distribution) from exc

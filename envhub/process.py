@@ -1,0 +1,180 @@
+"""The only place that starts processes.
+
+`run` is for tools that answer and end. `spawn` is for workers: the child is bound to this process
+by the parent-death signal that `envhub.worker.guard` sets, and that signal follows the *thread*
+that spawned, so all children are spawned from one thread that lives as long as this process.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+
+_GRACE = 2.0
+"""Seconds that a child's guard has to end its descendants before its group is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a tool ended."""
+
+    code: int
+    """Its exit status; negative for a signal."""
+    stdout: str
+    stderr: str
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Finished | None:
+    """Run a tool to its end, without standard input.
+
+    Returns:
+        How it ended; None if it is not there or did not end within `timeout` seconds.
+    """
+    try:
+        done = subprocess.run(
+            [str(part) for part in argv],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout,
+            env=env,
+            cwd=cwd,
+            text=True,
+            errors="replace",
+            check=False,
+            start_new_session=True,
+        )
+    except (FileNotFoundError, PermissionError, subprocess.TimeoutExpired):
+        return None
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+class Child:
+    """A long-lived child process, and the descriptor that tells of its end."""
+
+    def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
+        self._popen = popen
+        self.pid = popen.pid
+        self.pidfd = os.pidfd_open(popen.pid)
+
+    def poll(self) -> int | None:
+        """Its exit status if it has ended, else None."""
+        return self._popen.poll()
+
+    def end(self) -> int:
+        """End it and everything that it started, reap it, and free the descriptor.
+
+        The guard inside gets the chance to end its descendants, wherever they hid; then the group
+        is killed. Harmless when repeated.
+        """
+        if self._popen.poll() is None:
+            self._popen.terminate()
+            try:
+                self._popen.wait(_GRACE)
+            except subprocess.TimeoutExpired:
+                self._kill_group()
+        return self._reap()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait for it to end by itself; says whether it did."""
+        try:
+            self._popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _kill_group(self) -> None:
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+
+    def _reap(self) -> int:
+        code = self._popen.wait()
+        if self.pidfd >= 0:
+            os.close(self.pidfd)
+            self.pidfd = -1
+        return code
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    output: int,
+    pass_fds: Sequence[int],
+) -> Child:
+    """Start a long-lived child in a session of its own, its output going to a descriptor."""
+
+    def start() -> Child:
+        return Child(
+            subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(env),
+                cwd=cwd,
+                pass_fds=tuple(pass_fds),
+                start_new_session=True,
+            )
+        )
+
+    return _spawner().call(start)
+
+
+def describe_exit(code: int) -> str:
+    """An exit status in words."""
+    number = -code if code < 0 else code - 128 if code > 128 else 0
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        return f"ended with exit code {code}"
+    hint = ", most likely by the kernel for want of memory" if name == "SIGKILL" else ""
+    return f"was killed by {name}{hint}"
+
+
+class _Spawner:
+    """A thread that starts children and outlives them."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._queue: SimpleQueue[tuple[Callable[[], Child], Future[Child]]] = SimpleQueue()
+        threading.Thread(target=self._serve, name="envhub-spawner", daemon=True).start()
+
+    def call(self, start: Callable[[], Child]) -> Child:
+        future: Future[Child] = Future()
+        self._queue.put((start, future))
+        return future.result()
+
+    def _serve(self) -> None:
+        while True:
+            start, future = self._queue.get()
+            try:
+                future.set_result(start())
+            except BaseException as exc:  # noqa: BLE001, RUF100 - handed to the caller
+                future.set_exception(exc)
+
+
+_current: _Spawner | None = None
+_lock = threading.Lock()
+
+
+def _spawner() -> _Spawner:
+    """The spawner of this process; threads do not survive a fork, so each process has its own."""
+    global _current
+    with _lock:
+        if _current is None or _current.pid != os.getpid():
+            _current = _Spawner()
+        return _current

@@ -1,0 +1,1 @@
+"""The interpreters that workers run in, and what they may see."""

@@ -1,0 +1,41 @@
+"""The environment variables that a worker may see. Everything else is cleared."""
+
+import os
+import site
+from collections.abc import Mapping
+from pathlib import Path
+
+_ALLOWED = frozenset({
+    "CUDA_VISIBLE_DEVICES", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LP_NUM_THREADS",
+    "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PATH",
+    "PYOPENGL_PLATFORM", "PYTHONPATH", "TZ",
+})  # fmt: skip
+_ALLOWED_PREFIXES = ("LC_", "MUJOCO_", "NVIDIA_", "__EGL_")
+# One thread a worker: more workers than cores would otherwise fight for them.
+_THREADS = ("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def worker_variables(scratch: Path, *, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole environment of a worker whose home and temporary directory is `scratch`.
+
+    Args:
+        scratch: An empty directory of the worker's own.
+        given: The variables to choose from; this process's own unless said.
+    """
+    source = os.environ if given is None else given
+    chosen = {
+        name: value
+        for name, value in source.items()
+        if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+    }
+    for name in _THREADS:
+        chosen.setdefault(name, "1")
+    if site.ENABLE_USER_SITE:
+        # With another HOME the interpreter would not find packages installed with --user.
+        chosen["PYTHONUSERBASE"] = site.getuserbase()
+    return chosen | {
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }

@@ -1,0 +1,1 @@
+"""Where benchmarks come from."""

@@ -1,0 +1,188 @@
+"""The values that cross module and process borders. They hold plain data only."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from envhub.errors import InvalidBenchmark
+
+Value = bool | int | float | str | None
+"""What an `--env-arg`, a `--policy-arg` or a task's own argument may be."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+"""Benchmarks, suites, tasks and policies; fullmatch, wherever a name comes from."""
+
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
+_MAX_HORIZON = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One thing to be done, with its rules."""
+
+    name: str
+    """Unique in the benchmark; the key in `{suite: {task: ...}}`."""
+    description: str
+    """What a language-conditioned policy reads."""
+    horizon: int
+    """The number of steps after which the host truncates."""
+    init_states: int = 0
+    """If positive, episode k starts with `reset(options={"init_state": k % init_states})`."""
+    success: Literal["once", "at_end"] = "once"
+    """`once`: the first success ends the episode. `at_end`: the last step's success counts."""
+    args: Mapping[str, Value] = field(default_factory=dict)
+    """The author's own, e.g. the name of a scene file."""
+
+    def __post_init__(self) -> None:
+        owner = f"Task {self.name!r}"
+        check_name("task", self.name)
+        _check(isinstance(self.description, str), owner, "description must be text")
+        _check_whole(owner, "horizon", self.horizon, 1, _MAX_HORIZON)
+        _check_whole(owner, "init_states", self.init_states, 0, _MAX_HORIZON)
+        _check(self.success in ("once", "at_end"), owner, "success must be 'once' or 'at_end'")
+        _check_args(owner, self.args)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A named set of suites of tasks, and where the code is that runs them."""
+
+    name: str
+    make: str
+    """`pkg.module:make`, or `:make` in the declaring file: `make(task, **env_args) -> gym.Env`."""
+    suites: Mapping[str, tuple[Task, ...]]
+    """One task may stand in several suites."""
+    default: tuple[str, ...] = ()
+    """The suites of a bare `envhub eval NAME`; empty means all."""
+    episodes: int = 10
+    """Episodes a task where nobody says otherwise."""
+    control_hz: float = 0.0
+    """Actions a second of the real system; 0 where there is none."""
+    spaces: str | None = None
+    """`pkg.module:spaces`, light: `spaces(task, **env_args) -> (observation, action)`."""
+    lerobot: str | None = None
+    """`pkg.module:convert`, light: raw batch -> batch as LeRobot policies take it."""
+    policies: Mapping[str, str] = field(default_factory=dict)
+    """Policies that come with it: `{"expert": "pkg.expert:make_policy"}`."""
+    memory_mb: int = 1024
+    """What one worker needs; `--workers auto` stays inside free memory."""
+    reuse: Literal["reset", "rebuild"] = "reset"
+    """`rebuild`: every episode gets a newly made env, for simulators whose reset leaves traces."""
+
+    def __post_init__(self) -> None:
+        owner = f"Benchmark {self.name!r}"
+        check_name("benchmark", self.name)
+        _check_suites(owner, self.suites)
+        for name in self.default:
+            _check(name in self.suites, owner, f"default suite {name!r} is not among its suites")
+        _check_whole(owner, "episodes", self.episodes, 1, _MAX_HORIZON)
+        _check_whole(owner, "memory_mb", self.memory_mb, 1, 2**30)
+        hz = self.control_hz
+        _check(
+            isinstance(hz, int | float) and math.isfinite(hz) and hz >= 0,
+            owner,
+            f"control_hz must be a number of at least 0, found {hz!r}",
+        )
+        _check(self.reuse in ("reset", "rebuild"), owner, "reuse must be 'reset' or 'rebuild'")
+        objects = {"make": self.make, "spaces": self.spaces, "lerobot": self.lerobot}
+        for name, target in objects.items():
+            _check(
+                (target is None and name != "make") or _is_object(target),
+                owner,
+                f"{name} must be 'package.module:name' or ':name', found {target!r}",
+            )
+        for name, target in self.policies.items():
+            check_name("policy", name)
+            _check(_is_object(target), owner, f"policy {name!r} must be 'package.module:name'")
+
+    def tasks(self) -> dict[str, Task]:
+        """All tasks by name, each once, in the order of the suites."""
+        return {task.name: task for suite in self.suites.values() for task in suite}
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSource:
+    """The code of an installed plugin."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A Python file in a directory that is its package."""
+
+    directory: str
+    """Absolute."""
+    file: str
+    """Relative to the directory."""
+    package: str
+    """The name that the directory is imported as."""
+    name: str
+    """The benchmark's name where the file itself gives none."""
+
+
+Source = PluginSource | FileSource
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds after which a process that does not answer is ended."""
+
+    start: float = 300.0
+    """For starting, loading a benchmark and making an env."""
+    reset: float = 120.0
+    step: float = 60.0
+    """For one step; a chunk has as many times that."""
+    close: float = 5.0
+
+
+def check_name(kind: str, name: object) -> None:
+    """Raise `InvalidBenchmark` unless `name` may name a benchmark, suite, task or policy."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidBenchmark(
+            f"A {kind} cannot be called {name!r}: names start with a letter or digit and hold at "
+            "most 200 letters, digits and the characters . _ + -"
+        )
+
+
+def _check_suites(owner: str, suites: Mapping[str, tuple[Task, ...]]) -> None:
+    _check(isinstance(suites, Mapping) and bool(suites), owner, "suites must be a filled mapping")
+    seen: dict[str, Task] = {}
+    for suite, tasks in suites.items():
+        check_name("suite", suite)
+        _check(bool(tasks), owner, f"suite {suite!r} has no tasks")
+        for task in tasks:
+            _check(isinstance(task, Task), owner, f"suite {suite!r} holds {task!r}, not a Task")
+            _check(
+                seen.setdefault(task.name, task) == task,
+                owner,
+                f"two different tasks are called {task.name!r}; names are unique in a benchmark",
+            )
+        names = [task.name for task in tasks]
+        _check(len(names) == len(set(names)), owner, f"suite {suite!r} names a task twice")
+
+
+def _check_args(owner: str, args: Mapping[str, Value]) -> None:
+    _check(isinstance(args, Mapping), owner, "args must be a mapping")
+    for key, value in args.items():
+        _check(
+            isinstance(key, str) and isinstance(value, bool | int | float | str | None),
+            owner,
+            f"args[{key!r}] must be a bool, number, text or None, found {type(value).__name__}",
+        )
+
+
+def _check_whole(owner: str, name: str, value: object, low: int, high: int) -> None:
+    good = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+    _check(good, owner, f"{name} must be a whole number from {low} to {high}, found {value!r}")
+
+
+def _is_object(target: object) -> bool:
+    return isinstance(target, str) and _OBJECT.fullmatch(target) is not None
+
+
+def _check(good: bool, owner: str, problem: str) -> None:  # noqa: FBT001
+    if not good:
+        raise InvalidBenchmark(f"{owner}: {problem}.")

@@ -1,0 +1,1 @@
+"""Processes that run environment code, and the border between them and this one."""

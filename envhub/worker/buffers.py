@@ -1,0 +1,80 @@
+"""The memory that host and worker share: observations and actions as numpy arrays.
+
+Every array has a row for each env. The host makes the memory, seals its size (a worker that cut it
+short would kill the host with SIGBUS) and sends its descriptor; both sides compute the same layout
+from the same spaces.
+"""
+
+import fcntl
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+
+from envhub.worker.spaces import AnySpace, Leaf, leaves
+
+_ALIGN = 64
+# From linux/fcntl.h; Python names only some of them.
+_F_ADD_SEALS = 1033
+_F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW = 1, 2, 4
+
+CHUNK = 64
+"""Actions a row has room for; a longer chunk is sent in parts."""
+
+Array = np.ndarray[Any, Any]
+
+
+class Buffers:
+    """Views of a shared memory, laid out from two spaces."""
+
+    def __init__(self, fd: int, rows: int, observation: AnySpace, action: AnySpace) -> None:
+        self.rows = rows
+        size = needed_bytes(rows, observation, action)
+        memory = np.frombuffer(mmap.mmap(fd, size), np.uint8)
+        offset = 0
+        self.observations: dict[str, Array] = {}
+        for leaf in array_leaves(observation):
+            self.observations[leaf.path], offset = _view(memory, offset, leaf, (rows,))
+        self.actions: Array | None = None
+        leaf_of_action = shared_action(action)
+        if leaf_of_action is not None:
+            self.actions, offset = _view(memory, offset, leaf_of_action, (rows, CHUNK))
+
+
+def make_memory(size: int) -> int:
+    """A descriptor of shared memory whose size nobody can change."""
+    fd = os.memfd_create("envhub", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    fcntl.fcntl(fd, _F_ADD_SEALS, _F_SEAL_SEAL | _F_SEAL_SHRINK | _F_SEAL_GROW)
+    return fd
+
+
+def needed_bytes(rows: int, observation: AnySpace, action: AnySpace) -> int:
+    """The size of a memory for so many rows."""
+    total = sum(_padded(leaf.nbytes * rows) for leaf in array_leaves(observation))
+    leaf = shared_action(action)
+    if leaf is not None:
+        total += _padded(leaf.nbytes * rows * CHUNK)
+    return max(total, _ALIGN)
+
+
+def array_leaves(space: AnySpace) -> tuple[Leaf, ...]:
+    """The leaves that live in shared memory: all but text."""
+    return tuple(leaf for leaf in leaves(space) if leaf.dtype is not None)
+
+
+def shared_action(space: AnySpace) -> Leaf | None:
+    """The action's leaf if it is a single array; other actions travel in messages."""
+    found = leaves(space)
+    return found[0] if len(found) == 1 and not found[0].path and found[0].dtype else None
+
+
+def _view(memory: Array, offset: int, leaf: Leaf, lead: tuple[int, ...]) -> tuple[Array, int]:
+    count = int(np.prod(lead)) * leaf.nbytes
+    view = memory[offset : offset + count].view(np.dtype(leaf.dtype)).reshape(*lead, *leaf.shape)
+    return view, offset + _padded(count)
+
+
+def _padded(size: int) -> int:
+    return (size + _ALIGN - 1) // _ALIGN * _ALIGN

@@ -1,0 +1,107 @@
+"""The parent half of a worker: it ends everything that the worker started, whatever happens.
+
+A worker process forks before it loads anything. The parent stays as its guard and does nothing but
+wait: for the worker's end, or for the signal that says that the host has ended or wants it gone. It
+is a subreaper, so that processes which an env started and abandoned become its children, and die.
+The working directory is the worker's scratch directory; the guard removes it at the end.
+"""
+
+import ctypes
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import NoReturn
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
+
+
+def stand_guard(host_pid: int) -> None:
+    """Fork: returns in the worker; the guard stays here until it ends."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != host_pid:  # the host died before the signal was asked for
+        os._exit(1)
+    guard_pid = os.getpid()
+    worker_pid = os.fork()
+    if worker_pid == 0:
+        _enter_worker(guard_pid)
+        return
+    _close_descriptors()
+    _guard(worker_pid)
+
+
+def _enter_worker(guard_pid: int) -> None:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != guard_pid:
+        os._exit(1)
+    os.setpgid(0, 0)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def _guard(worker_pid: int) -> NoReturn:
+    status: int | None = None
+    while status is None:
+        if signal.sigwait(_SIGNALS) == signal.SIGTERM:
+            break
+        status = _reap(worker_pid)
+    _end_descendants(worker_pid)
+    shutil.rmtree(Path.cwd(), ignore_errors=True)
+    os._exit(128 + signal.SIGTERM if status is None else status)
+
+
+def _reap(worker_pid: int) -> int | None:
+    """Reap whoever has ended; the worker's exit status, as a shell counts it, if it has."""
+    status: int | None = None
+    while True:
+        try:
+            pid, raw = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return status
+        if pid == 0:
+            return status
+        if pid == worker_pid:
+            code = os.waitstatus_to_exitcode(raw)
+            status = code if code >= 0 else 128 - code
+
+
+def _end_descendants(worker_pid: int) -> None:
+    """Kill the worker's group, then every child that is left or falls to us, to the last."""
+    _kill(-worker_pid)
+    while True:
+        for pid in _children():
+            _kill(pid)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _children() -> list[int]:
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    return [int(part) for part in text.split()]
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _close_descriptors() -> None:
+    """The guard holds nothing open: the host must see the worker's sockets and pipes end."""
+    highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+    os.closerange(3, highest + 1)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+
+
+def _prctl(option: int, value: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")

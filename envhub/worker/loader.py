@@ -1,0 +1,60 @@
+"""The only place that executes foreign code. It runs in workers."""
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+from envhub.errors import ContractError
+
+
+def load_file(directory: Path, file: str, package: str) -> ModuleType:
+    """Import a file as a module of the package that its directory is.
+
+    Relative imports of siblings work through the package, plain ones through `sys.path`; both see
+    the file's directory first, as they would if it were run as a script.
+
+    Args:
+        directory: The package.
+        file: The file's path inside it.
+        package: The name to import the directory as.
+    """
+    path = directory / file
+    sys.path.insert(0, str(path.parent))
+    parent = _load_package(directory, package)
+    parts = Path(file).with_suffix("").parts
+    for depth, part in enumerate(parts[:-1], start=1):
+        parent = _load_package(directory.joinpath(*parts[:depth]), f"{parent.__name__}.{part}")
+    return _execute(f"{parent.__name__}.{parts[-1]}", path)
+
+
+def load_object(target: str, declaring: ModuleType | None) -> object:
+    """What `package.module:name`, or `:name` in the declaring module, stands for."""
+    module_name, _, name = target.partition(":")
+    module = importlib.import_module(module_name) if module_name else declaring
+    if module is None or not hasattr(module, name):
+        where = module_name or (declaring.__name__ if declaring else "the file")
+        raise ContractError(f"The benchmark names {target!r}, but {where} has no {name!r}.")
+    return getattr(module, name)
+
+
+def _load_package(directory: Path, name: str) -> ModuleType:
+    init = directory / "__init__.py"
+    if init.is_file():
+        return _execute(name, init, [str(directory)])
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [str(directory)]
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    return module
+
+
+def _execute(name: str, path: Path, locations: list[str] | None = None) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=locations)
+    if spec is None or spec.loader is None:
+        raise ContractError(f"{path.name} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module

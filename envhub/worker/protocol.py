@@ -1,0 +1,183 @@
+"""The messages between host and worker. The host asks, the worker answers, one at a time."""
+
+from typing import Annotated, Any
+
+import msgspec
+
+from envhub.types import Benchmark, FileSource, Value
+from envhub.worker.buffers import CHUNK
+from envhub.worker.channel import BrokenChannel
+from envhub.worker.spaces import SpaceSpec
+from envhub.worker.values import extension
+
+Text = Annotated[str, msgspec.Meta(max_length=20_000)]
+Steps = Annotated[int, msgspec.Meta(ge=1, le=CHUNK)]
+
+
+class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    id: int
+    """Counts requests; an answer repeats its request's."""
+
+
+class Load(_Message, frozen=True):
+    """Load the benchmark's code. Answer: Loaded."""
+
+    source: FileSource | str
+    """A file, or the name of an installed plugin."""
+    env_args: dict[str, Value]
+    plugins: tuple[str, ...] = ()
+    """Further plugins whose hooks apply."""
+    horizon: int | None = None
+    """For files of the published contract whose envs have none of their own."""
+
+
+class Open(_Message, frozen=True):
+    """Make a task's env, ending the one before. Answer: Opened."""
+
+    suite: str
+    task: str
+
+
+class Attach(_Message, frozen=True):
+    """Map the memory whose descriptor comes along. Answer: Done."""
+
+    rows: int
+    row: int
+    """This worker's."""
+
+
+class Reset(_Message, frozen=True):
+    """Reset the env. Answer: WasReset."""
+
+    seed: int | None
+    options: Any = None
+    observe: tuple[str, ...] | None = None
+    """The leaves to fill; None = all."""
+
+
+class Step(_Message, frozen=True):
+    """Take the steps whose actions are in shared memory, or up to the end. Answer: Stepped."""
+
+    count: int
+    observe: tuple[str, ...] | None = None
+    """The leaves to fill by the last step; None = all. Steps before it fill none."""
+    scored: bool = False
+    """Whether successes are wanted, and no info."""
+    until_success: bool = False
+    """Whether the first success ends the episode; only for scored steps."""
+    inline: bool = False
+    """The one action is here and not in shared memory."""
+    action: Any = None
+
+
+class Render(_Message, frozen=True):
+    """Render. Answer: Returned."""
+
+
+class Call(_Message, frozen=True):
+    """Call a method of the env, or read an attribute. Answer: Returned."""
+
+    name: str
+    args: Any
+    kwargs: Any
+
+
+class SetAttr(_Message, frozen=True):
+    """Set an attribute of the env. Answer: Done."""
+
+    name: str
+    value: Any
+
+
+class Close(_Message, frozen=True):
+    """Close the env. Answer: Done."""
+
+
+Request = Load | Open | Attach | Reset | Step | Render | Call | SetAttr | Close
+
+
+class Loaded(_Message, frozen=True):
+    """What the source declares."""
+
+    benchmark: Benchmark
+
+
+class Opened(_Message, frozen=True):
+    """What the env is like."""
+
+    observation_space: SpaceSpec
+    action_space: SpaceSpec
+    render_mode: Text | None
+    metadata: dict[str, Any]
+    selective: bool
+    """Whether the env draws only what is observed."""
+
+
+class Done(_Message, frozen=True):
+    """Nothing to tell."""
+
+
+class WasReset(_Message, frozen=True):
+    """The env was reset; the observation is in shared memory."""
+
+    info: dict[str, Any]
+    texts: dict[str, str]
+
+
+class Stepped(_Message, frozen=True):
+    """Steps were taken; the observation of the last is in shared memory."""
+
+    rewards: Annotated[list[float], msgspec.Meta(min_length=1, max_length=CHUNK)]
+    terminated: bool
+    truncated: bool
+    successes: Annotated[list[bool | None], msgspec.Meta(max_length=CHUNK)]
+    """One a step if they were wanted, else none."""
+    info: dict[str, Any]
+    """Of the last step if it was wanted, else empty."""
+    texts: dict[str, str]
+
+
+class Returned(_Message, frozen=True):
+    """A value."""
+
+    value: Any
+
+
+class Failed(_Message, frozen=True):
+    """The code raised, or broke its contract."""
+
+    kind: Text
+    """The name of the exception's class."""
+    message: Text
+    traceback: Text
+    contract: bool
+    """Whether the message is EnvHub's own and says all."""
+
+
+Reply = Loaded | Opened | Done | WasReset | Stepped | Returned | Failed
+
+_encoder = msgspec.msgpack.Encoder()
+_requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, ext_hook=extension)
+_replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply, ext_hook=extension)
+
+
+def encode(message: Request | Reply) -> bytes:
+    """A message as the payload of a frame; its values must be portable."""
+    return _encoder.encode(message)
+
+
+def decode_request(payload: bytes) -> Request:
+    """A frame from the host."""
+    return _requests.decode(payload)
+
+
+def decode_reply(payload: bytes) -> Reply:
+    """A frame from a worker, which may be anything.
+
+    Raises:
+        BrokenChannel: It is no answer.
+    """
+    try:
+        return _replies.decode(payload)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError) as exc:
+        raise BrokenChannel(f"it sent no valid answer: {exc}") from exc

@@ -1,0 +1,261 @@
+"""Gymnasium spaces on the wire, and the leaves that they are made of.
+
+A space crosses as a tree of tagged structs; arrays of bounds cross as one number where they are
+uniform. What comes in is checked by its types, the caps below, and Gymnasium's own constructors.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from gymnasium import spaces
+
+from envhub.worker.values import DTYPES, portable
+
+AnySpace = spaces.Space[Any]
+_MAX_BYTES = 2**30
+"""Of one observation."""
+_MAX_LEAVES = 4096
+
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+_Extent = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+Shape = Annotated[tuple[_Extent, ...], msgspec.Meta(max_length=32)]
+
+
+class BoxSpec(msgspec.Struct, tag="box", frozen=True):
+    """A `Box`."""
+
+    dtype: str
+    shape: Shape
+    low: Any
+    high: Any
+
+
+class DiscreteSpec(msgspec.Struct, tag="discrete", frozen=True):
+    """A `Discrete`."""
+
+    n: Any
+    start: Any
+
+
+class MultiDiscreteSpec(msgspec.Struct, tag="multi_discrete", frozen=True):
+    """A `MultiDiscrete`."""
+
+    nvec: Any
+    start: Any
+
+
+class MultiBinarySpec(msgspec.Struct, tag="multi_binary", frozen=True):
+    """A `MultiBinary`."""
+
+    n: Size | Annotated[tuple[Size, ...], msgspec.Meta(max_length=32)]
+
+
+class TextSpec(msgspec.Struct, tag="text", frozen=True):
+    """A `Text`."""
+
+    min_length: Annotated[int, msgspec.Meta(ge=0, le=2**20)]
+    max_length: Annotated[int, msgspec.Meta(ge=0, le=2**20)]
+    charset: str
+
+
+class DictSpec(msgspec.Struct, tag="dict", frozen=True):
+    """A `Dict`, in its order."""
+
+    items: Annotated[tuple[tuple[str, "SpaceSpec"], ...], msgspec.Meta(max_length=_MAX_LEAVES)]
+
+
+class TupleSpec(msgspec.Struct, tag="tuple", frozen=True):
+    """A `Tuple`."""
+
+    items: Annotated[tuple["SpaceSpec", ...], msgspec.Meta(max_length=_MAX_LEAVES)]
+
+
+SpaceSpec = (
+    BoxSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec | TextSpec | DictSpec | TupleSpec
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One array or text of a space."""
+
+    path: str
+    """Keys and indices joined by `/`; empty for a space that is a leaf itself."""
+    dtype: np.dtype[Any] | None
+    """None for text, which has no fixed size and travels in messages."""
+    shape: tuple[int, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The size of one value."""
+        return 0 if self.dtype is None else math.prod(self.shape) * self.dtype.itemsize
+
+
+class UnsupportedSpace(TypeError):
+    """A space that cannot cross the border."""
+
+
+def encode_space(space: AnySpace, path: str = "") -> SpaceSpec:
+    """A space as a message.
+
+    Raises:
+        UnsupportedSpace: It is of another kind, named with its place.
+    """
+    match space:
+        case spaces.Box():
+            _known_dtype(space.dtype, path)
+            return BoxSpec(space.dtype.str, space.shape, _bound(space.low), _bound(space.high))
+        case spaces.Discrete():
+            return DiscreteSpec(portable(space.n), portable(space.start))
+        case spaces.MultiDiscrete():
+            return MultiDiscreteSpec(portable(space.nvec), portable(space.start))
+        case spaces.MultiBinary():
+            n = space.n
+            return MultiBinarySpec(n if isinstance(n, int) else tuple(int(size) for size in n))
+        case spaces.Text():
+            charset = "".join(space.character_list)
+            return TextSpec(space.min_length, space.max_length, charset)
+        case spaces.Dict():
+            for key in space:
+                if not isinstance(key, str) or not key or "/" in key:
+                    raise UnsupportedSpace(f"key {key!r} of a Dict at {path!r}: use text without /")
+            return DictSpec(tuple((k, encode_space(v, _join(path, k))) for k, v in space.items()))
+        case spaces.Tuple():
+            parts = enumerate(space.spaces)
+            return TupleSpec(tuple(encode_space(v, _join(path, str(i))) for i, v in parts))
+        case _:
+            kind = type(space).__name__
+            raise UnsupportedSpace(
+                f"space {kind}{f' at {path!r}' if path else ''} cannot cross to another process; "
+                "use Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict or Tuple"
+            )
+
+
+def decode_space(spec: SpaceSpec) -> AnySpace:
+    """A message as a space.
+
+    Raises:
+        ValueError: No such space can exist, or it is too large.
+    """
+    try:
+        space: AnySpace = _decode(spec)
+    except (TypeError, AssertionError, OverflowError, RecursionError) as exc:
+        raise ValueError(f"no such space: {exc}") from exc
+    found = leaves(space)
+    if len(found) > _MAX_LEAVES or sum(leaf.nbytes for leaf in found) > _MAX_BYTES:
+        raise ValueError("the space is too large")
+    return space
+
+
+def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
+    """The leaves of a space, in its order."""
+    match space:
+        case spaces.Dict():
+            return tuple(f for k, v in space.items() for f in leaves(v, _join(path, k)))
+        case spaces.Tuple():
+            parts = enumerate(space.spaces)
+            return tuple(f for i, v in parts for f in leaves(v, _join(path, str(i))))
+        case spaces.Text():
+            return (Leaf(path, None, ()),)
+        case _:
+            return (Leaf(path, space.dtype, space.shape or ()),)
+
+
+def flatten(space: AnySpace, value: Any) -> list[Any]:
+    """The values at the leaves, in the order of `leaves`."""
+    match space:
+        case spaces.Dict():
+            return [f for k, v in space.items() for f in flatten(v, value[k])]
+        case spaces.Tuple():
+            return [f for i, v in enumerate(space.spaces) for f in flatten(v, value[i])]
+        case _:
+            return [value]
+
+
+def unflatten(space: AnySpace, values: Mapping[str, Any], path: str = "") -> Any:
+    """The value of a space from the values at its leaves."""
+    match space:
+        case spaces.Dict():
+            return {k: unflatten(v, values, _join(path, k)) for k, v in space.items()}
+        case spaces.Tuple():
+            parts = enumerate(space.spaces)
+            return tuple(unflatten(v, values, _join(path, str(i))) for i, v in parts)
+        case _:
+            return values[path]
+
+
+def _decode(spec: SpaceSpec) -> Any:
+    match spec:
+        case BoxSpec():
+            return _decode_box(spec)
+        case DiscreteSpec():
+            n, start = _scalar(spec.n), _scalar(spec.start)
+            return spaces.Discrete(n, start=start, dtype=n.dtype.type)
+        case MultiDiscreteSpec():
+            nvec, starts = _whole_array(spec.nvec), _whole_array(spec.start)
+            return spaces.MultiDiscrete(nvec, nvec.dtype.type, start=starts)
+        case MultiBinarySpec():
+            shape = (spec.n,) if isinstance(spec.n, int) else spec.n
+            if math.prod(shape) > _MAX_BYTES:
+                raise ValueError("a MultiBinary too large")
+            return spaces.MultiBinary(spec.n)
+        case TextSpec():
+            return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.charset)
+        case DictSpec():
+            return spaces.Dict(_ordered({key: _decode(item) for key, item in spec.items}))
+        case TupleSpec():
+            return spaces.Tuple([_decode(item) for item in spec.items])
+
+
+def _decode_box(spec: BoxSpec) -> AnySpace:
+    if spec.dtype not in DTYPES:
+        raise ValueError(f"no Box of dtype {spec.dtype!r}")
+    dtype = np.dtype(spec.dtype)
+    if math.prod(spec.shape) * dtype.itemsize > _MAX_BYTES:
+        raise ValueError(f"a Box of shape {spec.shape} is too large")
+    low, high = (_decode_bound(bound, dtype, spec.shape) for bound in (spec.low, spec.high))
+    return spaces.Box(low, high, spec.shape, dtype.type)
+
+
+def _decode_bound(bound: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    if not isinstance(bound, np.ndarray | np.generic) or bound.dtype != dtype:
+        raise ValueError("bounds of another dtype")
+    if isinstance(bound, np.ndarray) and bound.shape != shape:
+        raise ValueError("bounds of another shape")
+    return np.broadcast_to(bound, shape).copy()
+
+
+def _bound(bound: np.ndarray[Any, Any]) -> Any:
+    """A uniform array of bounds as one number: an image's would be as large as the image."""
+    uniform = bound.size > 0 and bool((bound == bound.flat[0]).all())
+    return portable(bound.flat[0] if uniform else bound)
+
+
+def _scalar(value: Any) -> Any:
+    if not isinstance(value, np.integer):
+        raise ValueError("not a whole number")
+    return value
+
+
+def _whole_array(value: Any) -> Any:
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
+        raise ValueError("not an array of whole numbers")
+    return value
+
+
+def _ordered(items: dict[str, AnySpace]) -> Any:
+    """Gymnasium sorts the keys of a plain dict, but keeps the order of pairs."""
+    return list(items.items())
+
+
+def _known_dtype(dtype: Any, path: str) -> None:
+    if np.dtype(dtype).newbyteorder("<").str not in DTYPES:
+        raise UnsupportedSpace(f"a Box of dtype {dtype} at {path!r} cannot cross the border")
+
+
+def _join(path: str, part: str) -> str:
+    return f"{path}/{part}" if path else part

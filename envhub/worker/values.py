@@ -1,0 +1,104 @@
+"""Plain values and numpy arrays as msgpack, both ways; no pickle.
+
+What crosses: None, bool, int of 64 bits, float, str, bytes, list, tuple, dict with text keys, numpy
+arrays and scalars of the dtypes below. `portable` prepares a value for the encoder; `extension` is
+the decoder's hook and refuses whatever does not fit together.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+DTYPES = frozenset({
+    "|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8",
+})  # fmt: skip
+"""All numpy dtypes that cross the border, as numpy spells them."""
+
+_ARRAY, _SCALAR, _TUPLE = 1, 2, 3
+_MAX_DIMS = 32
+_MAX_DEPTH = 32
+_Header = tuple[str, tuple[int, ...], bytes]
+_header = msgspec.msgpack.Decoder(_Header)
+
+
+class NotPortable(TypeError):
+    """A value that cannot cross the border, with the place where it stands."""
+
+
+def portable(value: Any, *, where: str = "", depth: int = 0) -> Any:
+    """The same value in types that the encoder takes.
+
+    Raises:
+        NotPortable: It holds something that cannot cross.
+    """
+    if value is None or isinstance(value, bool | float | str | bytes):
+        return value
+    if isinstance(value, int):
+        return _whole(value, where)
+    if isinstance(value, np.ndarray):
+        return _array(value, where, _ARRAY)
+    if isinstance(value, np.generic):
+        return _array(np.asarray(value), where, _SCALAR)
+    if depth >= _MAX_DEPTH:
+        raise NotPortable(f"{where or 'value'} is nested deeper than {_MAX_DEPTH} levels")
+    if isinstance(value, tuple):
+        items = [portable(v, where=f"{where}[{i}]", depth=depth + 1) for i, v in enumerate(value)]
+        return msgspec.msgpack.Ext(_TUPLE, msgspec.msgpack.encode(items))
+    if isinstance(value, list):
+        return [portable(v, where=f"{where}[{i}]", depth=depth + 1) for i, v in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {
+            _key(k, where): portable(v, where=f"{where}/{k}" if where else k, depth=depth + 1)
+            for k, v in value.items()
+        }
+    raise NotPortable(f"{where or 'value'} is a {type(value).__name__}")
+
+
+def extension(code: int, data: memoryview) -> Any:
+    """Decode what `portable` encoded as an extension.
+
+    Raises:
+        ValueError: The parts do not fit together.
+    """
+    if code == _TUPLE:
+        return tuple(_items.decode(data))
+    if code not in (_ARRAY, _SCALAR):
+        raise ValueError(f"unknown extension {code}")
+    dtype, shape, raw = _header.decode(data)
+    if dtype not in DTYPES or len(shape) > _MAX_DIMS or any(size < 0 for size in shape):
+        raise ValueError(f"no array has dtype {dtype!r} and shape {shape}")
+    if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
+        raise ValueError(f"{len(raw)} bytes for an array {dtype!r} of shape {shape}")
+    array = np.frombuffer(raw, dtype).reshape(shape).copy()
+    if code == _ARRAY:
+        return array
+    if shape:
+        raise ValueError(f"a scalar of shape {shape}")
+    return array[()]
+
+
+_items = msgspec.msgpack.Decoder(list[Any], ext_hook=extension)
+
+
+def _array(value: np.ndarray[Any, Any], where: str, code: int) -> msgspec.msgpack.Ext:
+    dtype = value.dtype.newbyteorder("<")
+    if dtype.str not in DTYPES:
+        raise NotPortable(f"{where or 'value'} is an array of dtype {value.dtype}")
+    raw = np.ascontiguousarray(value, dtype).tobytes()
+    header: _Header = (dtype.str, value.shape, raw)
+    return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(header))
+
+
+def _whole(value: int, where: str) -> int:
+    if not -(2**63) <= value < 2**64:
+        raise NotPortable(f"{where or 'value'} is an integer of more than 64 bits")
+    return int(value)
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise NotPortable(f"{where or 'value'} has the key {key!r}, which is no text")
+    return str(key)
