@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from envhub.api import make_env as make_env
     from envhub.envs.normalize import close_envs as close_envs
     from envhub.errors import EnvHubError as EnvHubError
     from envhub.hookspecs import hookimpl as hookimpl
@@ -21,9 +22,10 @@ _HOMES = {
     "Task": "envhub.types",
     "close_envs": "envhub.envs.normalize",
     "hookimpl": "envhub.hookspecs",
+    "make_env": "envhub.api",
 }
 
-__all__ = ["Benchmark", "EnvHubError", "Task", "__version__", "close_envs", "hookimpl"]
+__all__ = ["Benchmark", "EnvHubError", "Task", "__version__", "close_envs", "hookimpl", "make_env"]
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from envhub.cli.options import debug_option, env_arg_option, json_option, timeout_option
-from envhub.cli.sources import find_source
+from envhub.references import find_source
 from envhub.envs.observations import Feature, features
 from envhub.errors import ContractError
 from envhub.types import Benchmark, Limits, Value

@@ -29,7 +29,7 @@ def command(ref: str | None, *, as_json: bool, env_args: dict[str, Value], limit
         found = installed()
         click.echo(_installed_json(found) if as_json else _installed_text(found))
         return
-    from envhub.cli.sources import find_source
+    from envhub.references import find_source
     from envhub.worker.describe import describe
 
     benchmark, _ = describe(find_source(ref), env_args, limits)

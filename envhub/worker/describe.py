@@ -2,19 +2,11 @@
 
 from collections.abc import Mapping
 
-from envhub.plugins import chosen
-from envhub.types import Benchmark, FileSource, Limits, PluginSource, Source, Value
-from envhub.worker.host import Switchboard, Worker, exchange
-from envhub.worker.protocol import Load, Loaded, Open, Opened
-from envhub.worker.spaces import AnySpace, decode_space
-
-
-def load_request(
-    request_id: int, source: Source, env_args: Mapping[str, Value], horizon: int | None = None
-) -> Load:
-    """The request that loads a source, with the plugins whose hooks apply."""
-    loaded = source.name if isinstance(source, PluginSource) else source
-    return Load(request_id, loaded, dict(env_args), chosen() or (), horizon)
+from envhub.types import Benchmark, Limits, Source, Value
+from envhub.worker.host import Switchboard, exchange_one
+from envhub.worker.protocol import Loaded, Opened
+from envhub.worker.remote import RemoteEnv
+from envhub.worker.spaces import AnySpace
 
 
 def describe(
@@ -25,7 +17,7 @@ def describe(
     horizon: int | None = None,
     with_spaces: bool = False,
 ) -> tuple[Benchmark, tuple[AnySpace, AnySpace] | None]:
-    """Load a source in a process of its own.
+    """Load a source in a process of its own, and end it.
 
     Args:
         source: What to load.
@@ -38,42 +30,20 @@ def describe(
         WorkerError: The code raised, ended its process or did not answer; or is no benchmark.
     """
     board = Switchboard()
-    worker = Worker("")
-    board.add(worker)
+    remote = RemoteEnv("", limits)
+    board.add(remote.worker)
     try:
-        request = load_request(worker.next_id(), source, env_args, horizon)
-        worker.ask(request, limit=limits.start, doing=f"Loading {source_name(source)}")
-        exchange_one(board, worker)
-        loaded = worker.take()
-        assert isinstance(loaded, Loaded)
-        benchmark = loaded.benchmark
-        return benchmark, _spaces(board, worker, benchmark, limits) if with_spaces else None
+        remote.load(source, env_args, horizon)
+        benchmark = exchange_one(board, remote.worker, Loaded).benchmark
+        return benchmark, _spaces(board, remote, benchmark) if with_spaces else None
     finally:
-        board.close([worker], limit=limits.close)
-
-
-def source_name(source: Source) -> str:
-    """What errors call a source."""
-    match source:
-        case PluginSource(name=name):
-            return f"plugin {name!r}"
-        case FileSource(file=file, directory=directory):
-            return f"{directory}/{file}"
+        board.close([remote.worker], limit=limits.close)
+        board.dispose()
 
 
 def _spaces(
-    board: Switchboard, worker: Worker, benchmark: Benchmark, limits: Limits
+    board: Switchboard, remote: RemoteEnv, benchmark: Benchmark
 ) -> tuple[AnySpace, AnySpace]:
     suite = benchmark.default[0] if benchmark.default else next(iter(benchmark.suites))
-    task = benchmark.suites[suite][0].name
-    request = Open(worker.next_id(), suite, task)
-    worker.ask(request, limit=limits.start, doing=f"Making the env of task {task!r}")
-    exchange_one(board, worker)
-    opened = worker.take()
-    assert isinstance(opened, Opened)
-    return decode_space(opened.observation_space), decode_space(opened.action_space)
-
-
-def exchange_one(board: Switchboard, worker: Worker) -> None:
-    """Wait until a worker has an outcome, and leave it there."""
-    [worker.outcome] = exchange(board, [worker])
+    remote.open(suite, benchmark.suites[suite][0].name)
+    return remote.spaces(exchange_one(board, remote.worker, Opened))

@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import envhub
 from envhub.errors import (
@@ -21,7 +22,9 @@ from envhub.process import Child, describe_exit, spawn
 from envhub.runtime.variables import worker_variables
 from envhub.worker.channel import BrokenChannel, HostChannel
 from envhub.worker.log import Log
-from envhub.worker.protocol import Failed, Reply, Request, decode_reply, encode
+from envhub.worker.protocol import Failed, Reply, Request, check, decode_reply, encode
+
+R = TypeVar("R")
 
 # The package is found by its path, whatever the interpreter's own is. Its directory comes last, so
 # that it adds this package and shadows nothing.
@@ -51,7 +54,7 @@ class Worker:
         self.ended = False
         self.deadline = float("inf")
         self._limit = 0.0
-        self._asked = 0
+        self._request: Request | None = None
         self._doing = "start"
         self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
         self.channel = HostChannel()
@@ -70,7 +73,7 @@ class Worker:
 
     def next_id(self) -> int:
         """The number of the next request."""
-        return self._asked + 1
+        return self._request.id + 1 if self._request else 1
 
     def ask(self, request: Request, *, limit: float, doing: str, fds: tuple[int, ...] = ()) -> None:
         """Send a request without waiting.
@@ -81,7 +84,7 @@ class Worker:
             doing: What errors call it, e.g. `step of task 'reach'`.
             fds: Descriptors to send along.
         """
-        self._asked = request.id
+        self._request = request
         self._doing = doing
         self._limit = limit
         self.deadline = time.monotonic() + limit
@@ -92,13 +95,10 @@ class Worker:
         else:
             self._settle(WorkerDied(self._what(), "its process had ended before."))
 
-    def take(self) -> Reply:
-        """The answer; what went wrong is raised."""
+    def take(self) -> Reply | WorkerError:
+        """The outcome of the request, once it is there."""
         outcome, self.outcome = self.outcome, None
-        if isinstance(outcome, WorkerError):
-            raise outcome
-        if outcome is None:
-            raise RuntimeError("taken before it was there")
+        assert outcome is not None
         return outcome
 
     def read(self) -> None:
@@ -108,12 +108,11 @@ class Worker:
             if payload is not None:
                 self._accept(decode_reply(payload))
         except BrokenChannel as exc:
-            self.fail(WorkerDied(self._what(), f"its process was ended, because {exc}."))
+            self.fail(self.broken(exc))
         except EOFError:
             # The pidfd tells of its end; a live process that closes its channel is of no use.
             if self.child.poll() is None and not self.child.wait(1.0):
-                problem = "its process was ended, because it closed its channel."
-                self.fail(WorkerDied(self._what(), problem, log=self._last_lines()))
+                self.fail(self.broken(BrokenChannel("it closed its channel")))
             else:
                 self.died()
 
@@ -124,6 +123,12 @@ class Worker:
         code = self.child.end()
         lines = self._last_lines()
         self.fail(WorkerDied(self._what(), f"its process {describe_exit(code)}.", log=lines))
+
+    def broken(self, reason: Exception) -> WorkerDied:
+        """End a process that does not keep to the protocol; the error to raise."""
+        lines = self._last_lines()
+        self.end()
+        return WorkerDied(self._what(), f"its process was ended, because {reason}.", log=lines)
 
     def overdue(self) -> None:
         """Its limit has passed."""
@@ -145,10 +150,9 @@ class Worker:
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _accept(self, reply: Reply) -> None:
-        if not self.busy:
+        if not self.busy or self._request is None:
             raise BrokenChannel("it answered without having been asked")
-        if reply.id != self._asked:
-            raise BrokenChannel(f"it answered request {reply.id} when {self._asked} was asked")
+        check(self._request, reply)
         if isinstance(reply, Failed):
             self._settle(self._raised(reply))
         else:
@@ -242,6 +246,10 @@ class Switchboard:
             self.remove(worker)
             worker.end()
 
+    def dispose(self) -> None:
+        """Free the selector; no worker is watched any more."""
+        self._selector.close()
+
     def _hang_up(self, worker: Worker) -> None:
         self.remove(worker)
         worker.channel.close()
@@ -277,9 +285,13 @@ def exchange(board: Switchboard, workers: Sequence[Worker]) -> list[Reply | Work
     """Wait until each of these workers, which all were asked, has an outcome."""
     while any(worker.busy for worker in workers):
         board.wait()
-    outcomes: list[Reply | WorkerError] = []
-    for worker in workers:
-        assert worker.outcome is not None
-        outcomes.append(worker.outcome)
-        worker.outcome = None
-    return outcomes
+    return [worker.take() for worker in workers]
+
+
+def exchange_one(board: Switchboard, worker: Worker, kind: type[R]) -> R:
+    """Wait for one worker's answer; what went wrong is raised."""
+    [outcome] = exchange(board, [worker])
+    if isinstance(outcome, WorkerError):
+        raise outcome
+    assert isinstance(outcome, kind)  # `protocol.check` saw to it
+    return outcome

@@ -156,6 +156,18 @@ class Failed(_Message, frozen=True):
 
 Reply = Loaded | Opened | Done | WasReset | Stepped | Returned | Failed
 
+_EXPECTED: dict[type[Request], type[Reply]] = {
+    Load: Loaded,
+    Open: Opened,
+    Attach: Done,
+    Reset: WasReset,
+    Step: Stepped,
+    Render: Returned,
+    Call: Returned,
+    SetAttr: Done,
+    Close: Done,
+}
+
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, ext_hook=extension)
 _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply, ext_hook=extension)
@@ -181,3 +193,29 @@ def decode_reply(payload: bytes) -> Reply:
         return _replies.decode(payload)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError) as exc:
         raise BrokenChannel(f"it sent no valid answer: {exc}") from exc
+
+
+def check(request: Request, reply: Reply) -> None:
+    """Whether a reply can be the answer to a request.
+
+    Raises:
+        BrokenChannel: It cannot.
+    """
+    if reply.id != request.id:
+        raise BrokenChannel(f"it answered request {reply.id} when {request.id} was asked")
+    expected = _EXPECTED[type(request)]
+    if not isinstance(reply, expected | Failed):
+        kind = type(reply).__name__
+        raise BrokenChannel(f"it answered {kind} where {expected.__name__} was due")
+    if isinstance(request, Step) and isinstance(reply, Stepped):
+        _check_steps(request, reply)
+
+
+def _check_steps(request: Step, reply: Stepped) -> None:
+    taken = len(reply.rewards)
+    if len(reply.successes) != (taken if request.scored else 0):
+        raise BrokenChannel(f"it told {len(reply.successes)} successes for {taken} steps")
+    won = request.until_success and reply.successes[-1] is True
+    early = reply.terminated or reply.truncated or won
+    if taken > request.count or (taken < request.count and not early):
+        raise BrokenChannel(f"it took {taken} steps when {request.count} were asked")

@@ -1,4 +1,4 @@
-"""From the reference that was typed to the source that a worker loads."""
+"""From a reference to the source that a worker loads."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from envhub.types import PluginSource, Source
 
 
 def find_source(text: str) -> Source:
-    """What a reference on the command line means.
+    """What a reference means.
 
     Raises:
         UsageError: There is no such benchmark.

@@ -1,0 +1,151 @@
+"""The worker processes behind one vector environment: opened together, failing together."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from envhub.errors import WorkerError
+from envhub.types import Limits, Source, Value
+from envhub.worker.buffers import Buffers, make_memory, needed_bytes
+from envhub.worker.host import Switchboard, exchange
+from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, WasReset
+from envhub.worker.remote import RemoteEnv
+from envhub.worker.spaces import AnySpace
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the envs of one task are made from."""
+
+    source: Source
+    suite: str
+    task: str
+    env_args: Mapping[str, Value]
+    limits: Limits
+    horizon: int
+    """For envs that have none; a vector environment itself never truncates."""
+
+
+class Crew:
+    """Workers with one env each, all of one task."""
+
+    def __init__(self, opening: Opening, size: int) -> None:
+        self._opening = opening
+        self._size = size
+        self._board = Switchboard()
+        self.remotes: list[RemoteEnv] = []
+        self.opened: Opened | None = None
+        self.spaces: tuple[AnySpace, AnySpace] | None = None
+        self.buffers: Buffers | None = None
+
+    def open_first(self) -> None:
+        """Make one env, to know what they are like."""
+        if not self.remotes:
+            self._hire(1)
+
+    def open_all(self) -> Buffers:
+        """Make all envs, and the memory that they share."""
+        if self.buffers is None:
+            self._hire(self._size - len(self.remotes))
+            self.buffers = self._share()
+        return self.buffers
+
+    def ask_all(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
+        """Ask every env and wait; if one of them fails, all end and its error is raised."""
+        return self.ask(range(len(self.remotes)), ask, kind)
+
+    def ask(
+        self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None], kind: type[R]
+    ) -> list[R]:
+        """Ask some envs and wait; if one of them fails, all end and its error is raised."""
+        chosen = [(row, self.remotes[row]) for row in rows]
+        for row, remote in chosen:
+            ask(row, remote)
+        outcomes = exchange(self._board, [remote.worker for _, remote in chosen])
+        self._raise_first(outcomes)
+        return [outcome for outcome in outcomes if isinstance(outcome, kind)]
+
+    def question(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
+        """Ask every env something that may fail without harm; the first error is raised."""
+        for row, remote in enumerate(self.remotes):
+            ask(row, remote)
+        outcomes = exchange(self._board, [remote.worker for remote in self.remotes])
+        if any(remote.worker.ended for remote in self.remotes):
+            self._raise_first(outcomes)
+        for outcome in outcomes:
+            if isinstance(outcome, WorkerError):
+                raise outcome
+        return [outcome for outcome in outcomes if isinstance(outcome, kind)]
+
+    def texts(self, row: int, reply: WasReset | Stepped) -> dict[str, str]:
+        """The texts of an env's observation; if they make no sense, all end."""
+        try:
+            return self.remotes[row].texts(reply)
+        except WorkerError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all workers, after they had time to close their envs."""
+        self.buffers = None
+        workers = [remote.worker for remote in self.remotes]
+        self._board.close(workers, limit=self._opening.limits.close)
+        self._board.dispose()
+        self.remotes = []
+
+    def _hire(self, count: int) -> None:
+        new = range(len(self.remotes), len(self.remotes) + count)
+        opening = self._opening
+        for row in new:
+            remote = RemoteEnv(f"env {row}", opening.limits)
+            self.remotes.append(remote)
+            self._board.add(remote.worker)
+        self.ask(
+            new, lambda _, r: r.load(opening.source, opening.env_args, opening.horizon), Loaded
+        )
+        opened = self.ask(new, lambda _, r: r.open(opening.suite, opening.task), Opened)
+        for row, answer in zip(new, opened, strict=True):
+            self._agree(row, answer)
+
+    def _agree(self, row: int, answer: Opened) -> None:
+        """All envs must have the spaces of the first."""
+        try:
+            spaces = self.remotes[row].spaces(answer)
+            if self.spaces is None:
+                self.opened, self.spaces = answer, spaces
+            elif spaces != self.spaces:
+                what = f"making the env of task {self._opening.task!r} in env {row}"
+                raise WorkerError(what, f"its spaces differ from env 0: {spaces} {self.spaces}")
+        except WorkerError:
+            self.close()
+            raise
+
+    def _share(self) -> Buffers:
+        assert self.spaces is not None
+        memory = make_memory(needed_bytes(self._size, *self.spaces))
+        try:
+            self.ask_all(lambda row, r: r.attach(memory, self._size, row), Done)
+            return Buffers(memory, self._size, *self.spaces)
+        finally:
+            os.close(memory)
+
+    def _raise_first(self, outcomes: Sequence[Reply | WorkerError]) -> None:
+        errors = [outcome for outcome in outcomes if isinstance(outcome, WorkerError)]
+        if not errors:
+            return
+        self.close()
+        for other in errors[1:]:
+            errors[0].add_note(f"Also: {other}")
+        raise errors[0]
+
+
+def as_attribute_error(error: WorkerError) -> Exception:
+    """What a caller of `call` expects: an attribute that is not there is an AttributeError."""
+    kind = getattr(error, "kind", "")
+    for expected in (AttributeError, NotImplementedError):
+        if kind == expected.__name__:
+            return expected(str(error))
+    return error

@@ -1,0 +1,333 @@
+"""`LazyVectorEnv`: envs in processes of their own, behind Gymnasium's VectorEnv."""
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, iterate
+
+from envhub.envs.crew import Crew, Opening, as_attribute_error
+from envhub.errors import WorkerError
+from envhub.worker.buffers import Buffers
+from envhub.worker.protocol import Done, Opened, Returned, Stepped, WasReset
+from envhub.worker.remote import RemoteEnv
+from envhub.worker.spaces import leaves, unflatten
+
+Array = np.ndarray[Any, Any]
+R = TypeVar("R")
+_SPACES = frozenset({
+    "action_space", "observation_space", "single_action_space", "single_observation_space",
+})  # fmt: skip
+
+
+class LazyVectorEnv(VectorEnv[Any, Any, Array]):
+    """Several envs of one task, each in a process that starts when it is first needed.
+
+    It behaves as Gymnasium's SyncVectorEnv does with the same envs. If one env fails, all of its
+    processes are ended and the error says which and why; a following `reset` starts anew, as it
+    does after `close`.
+    """
+
+    def __init__(
+        self,
+        opening: Opening,
+        num_envs: int,
+        *,
+        autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+    ) -> None:
+        """Prepare; no process is started.
+
+        Args:
+            opening: What the envs are made from.
+            num_envs: How many.
+            autoreset_mode: As in Gymnasium.
+            copy: Whether observations are copied out of the shared memory. If not, they change
+                with the next step.
+        """
+        self.num_envs = num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.copy = copy
+        self.closed = False
+        self._opening = opening
+        self._crew: Crew | None = None
+        self._opened: Opened | None = None
+        self._finalizer: weakref.finalize[[], LazyVectorEnv] | None = None
+        self._ended = np.zeros(num_envs, np.bool_)
+        self._texts: dict[str, list[str]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """The spaces, which only the env knows: the first is made to ask it."""
+        if name not in _SPACES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._learn()
+        return self.__dict__[name]
+
+    @property
+    def metadata(self) -> dict[str, Any]:  # type: ignore[override]
+        """The env's metadata, and the autoreset mode."""
+        return {**self._learn().metadata, "autoreset_mode": self.autoreset_mode}
+
+    @property
+    def render_mode(self) -> str | None:  # type: ignore[override]
+        """The env's render mode."""
+        return self._learn().render_mode
+
+    @property
+    def np_random_seed(self) -> Any:
+        """The seeds of the envs' random generators."""
+        return self.get_attr("np_random_seed")
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all envs, or those that `options["reset_mask"]` says."""
+        seeds = self._seeds(seed)
+        rows, passed = self._rows(options)
+        crew, _ = self._ready()
+        replies = self._guarded(
+            lambda: crew.ask(rows, lambda i, r: r.reset(seeds[i], passed), WasReset)
+        )
+        infos: dict[str, Any] = {}
+        for row, reply in zip(rows, replies, strict=True):
+            self._note_texts(row, reply)
+            infos = self._add_info(infos, reply.info, row)
+            self._ended[row] = False
+        return self._observations(), infos
+
+    def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Step all envs."""
+        crew, buffers = self._ready()
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            assert not self._ended.any(), f"reset these envs first: {self._ended}"
+        ask = self._asker(actions, buffers)
+        replies = self._guarded(lambda: crew.ask_all(ask, Stepped | WasReset))  # type: ignore[arg-type]
+        return self._collect(crew, replies)
+
+    def render(self) -> tuple[Any, ...]:
+        """A frame of each env."""
+        return self._question(lambda _, remote: remote.render())
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of each env, or read an attribute.
+
+        Raises:
+            AttributeError: An env has none of that name; all live on.
+        """
+        return self._question(lambda _, remote: remote.call(name, args, kwargs))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each env."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each env, to values of a list or tuple or to one for all."""
+        each = list(values) if isinstance(values, list | tuple) else [values] * self.num_envs
+        if len(each) != self.num_envs:
+            raise ValueError(
+                f"set_attr got {len(each)} values for {self.num_envs} envs; give one for each."
+            )
+        crew, _ = self._ready()
+        self._guarded(lambda: crew.question(lambda i, remote: remote.set_attr(name, each[i]), Done))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the processes. Gymnasium calls this from `close`; its arguments are not needed."""
+        crew, self._crew = self._crew, None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        if crew is not None:
+            crew.close()
+
+    def __enter__(self) -> "LazyVectorEnv":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"LazyVectorEnv({self._opening.suite}/{self._opening.task}, {self.num_envs} envs)"
+
+    def _ready(self) -> tuple[Crew, Buffers]:
+        """All envs, made if they are not."""
+        crew = self._crew or self._new_crew()
+        fresh = crew.buffers is None
+        buffers = self._guarded(crew.open_all)
+        if fresh:
+            self._know(crew)
+            self._ended[:] = False
+            paths = [f.path for f in leaves(self.single_observation_space) if f.dtype is None]
+            self._texts = {path: [""] * self.num_envs for path in paths}
+        return crew, buffers
+
+    def _learn(self) -> Opened:
+        """What the envs are like; makes the first if that is not known."""
+        if self._opened is None:
+            crew = self._crew or self._new_crew()
+            self._guarded(crew.open_first)
+            self._know(crew)
+        assert self._opened is not None
+        return self._opened
+
+    def _know(self, crew: Crew) -> None:
+        assert crew.spaces is not None
+        self._opened = crew.opened
+        self.single_observation_space, self.single_action_space = crew.spaces
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def _new_crew(self) -> Crew:
+        self.closed = False
+        self._crew = Crew(self._opening, self.num_envs)
+        self._finalizer = weakref.finalize(self, self._crew.close)
+        return self._crew
+
+    def _guarded(self, work: Callable[[], R]) -> R:
+        """Forget the processes if the work ended them."""
+        try:
+            return work()
+        finally:
+            if self._crew is not None and not self._crew.remotes:
+                self._crew = None
+
+    def _question(self, ask: Callable[[int, RemoteEnv], None]) -> tuple[Any, ...]:
+        crew, _ = self._ready()
+        try:
+            replies = self._guarded(lambda: crew.question(ask, Returned))
+        except WorkerError as exc:
+            raise as_attribute_error(exc) from exc
+        return tuple(reply.value for reply in replies)
+
+    def _asker(self, actions: Any, buffers: Buffers) -> Callable[[int, RemoteEnv], None]:
+        """How each env is stepped: through shared memory if the actions fit there as they are."""
+        resetting = self.autoreset_mode is AutoresetMode.NEXT_STEP and self._ended.any()
+        shared = buffers.actions
+        if shared is not None and _fits(actions, shared):
+            shared[:, 0] = actions
+            if not resetting:
+                return lambda _, remote: remote.step()
+            each: list[Any] | None = None
+        else:
+            each = [_plain(action) for action in iterate(self.action_space, actions)]
+            if len(each) != self.num_envs:
+                raise ValueError(f"{len(each)} actions for {self.num_envs} envs.")
+
+        def ask(row: int, remote: RemoteEnv) -> None:
+            if resetting and self._ended[row]:
+                remote.reset(None)
+            elif each is None:
+                remote.step()
+            else:
+                remote.step_with(each[row])
+
+        return ask
+
+    def _collect(
+        self, crew: Crew, replies: list[Any]
+    ) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        rewards = np.zeros(self.num_envs, np.float64)
+        terminated = np.zeros(self.num_envs, np.bool_)
+        truncated = np.zeros(self.num_envs, np.bool_)
+        infos: dict[str, Any] = {}
+        for row, reply in enumerate(replies):
+            self._note_texts(row, reply)
+            if isinstance(reply, Stepped):
+                rewards[row] = reply.rewards[0]
+                terminated[row] = reply.terminated
+                truncated[row] = reply.truncated
+        ended = terminated | truncated
+        renewed = self._renew(crew, replies, ended, infos)
+        for row, reply in enumerate(replies):
+            infos = self._add_info(infos, renewed.get(row, reply).info, row)
+        self._ended = ended
+        return self._observations(), rewards, terminated, truncated, infos
+
+    def _renew(
+        self, crew: Crew, replies: list[Any], ended: Array, infos: dict[str, Any]
+    ) -> dict[int, WasReset]:
+        """In the mode SAME_STEP, reset the envs that ended, and keep how they ended in infos."""
+        rows = [int(row) for row in np.flatnonzero(ended)]
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP or not rows:
+            return {}
+        for row in rows:
+            final = {"final_obs": self._observation(row), "final_info": replies[row].info}
+            self._add_info(infos, final, row)
+        resets = self._guarded(lambda: crew.ask(rows, lambda _, r: r.reset(None), WasReset))
+        for row, reply in zip(rows, resets, strict=True):
+            self._note_texts(row, reply)
+        return dict(zip(rows, resets, strict=True))
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + row for row in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"{len(seed)} seeds for {self.num_envs} envs; give one for each.")
+        return [None if one is None else int(one) for one in seed]
+
+    def _rows(self, options: dict[str, Any] | None) -> tuple[list[int], dict[str, Any] | None]:
+        """The envs to reset, and the options that they get."""
+        if options is None or "reset_mask" not in options:
+            return list(range(self.num_envs)), options
+        mask = options["reset_mask"]
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise TypeError(f"options['reset_mask'] must be an array of bool, got {mask!r}")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(
+                f"options['reset_mask'] must have {self.num_envs} values, one of them True at "
+                f"least, got {mask}"
+            )
+        passed = {key: value for key, value in options.items() if key != "reset_mask"}
+        return [int(row) for row in np.flatnonzero(mask)], passed
+
+    def _note_texts(self, row: int, reply: "WasReset | Stepped") -> None:
+        if self._texts or reply.texts:
+            assert self._crew is not None
+            crew = self._crew
+            texts = self._guarded(lambda: crew.texts(row, reply))
+            for path, text in texts.items():
+                self._texts[path][row] = text
+
+    def _observations(self) -> Any:
+        """The batch, copied out of the shared memory or not."""
+        buffers = self._crew.buffers if self._crew else None
+        assert buffers is not None
+        values: dict[str, Any] = {path: tuple(texts) for path, texts in self._texts.items()}
+        for path, view in buffers.observations.items():
+            values[path] = _copied(view) if self.copy else view
+        return unflatten(self.single_observation_space, values)
+
+    def _observation(self, row: int) -> Any:
+        """One env's observation, copied."""
+        buffers = self._crew.buffers if self._crew else None
+        assert buffers is not None
+        values: dict[str, Any] = {path: texts[row] for path, texts in self._texts.items()}
+        for path, view in buffers.observations.items():
+            values[path] = _copied(view[row, ...])[()]
+        return unflatten(self.single_observation_space, values)
+
+
+def _fits(actions: Any, shared: Array) -> bool:
+    """Whether actions can be handed over unchanged; another dtype would change their values."""
+    return (
+        isinstance(actions, np.ndarray)
+        and actions.dtype == shared.dtype
+        and actions.shape == (shared.shape[0], *shared.shape[2:])
+    )
+
+
+def _plain(action: Any) -> Any:
+    """Arrays of other libraries as numpy's."""
+    if hasattr(action, "__array__") and not isinstance(action, np.ndarray | np.generic):
+        return np.asarray(action)
+    return action
+
+
+def _copied(view: Array) -> Array:
+    """A copy; a byte of a foreign bool that is neither 0 nor 1 is made one of them."""
+    return view.view(np.uint8) != 0 if view.dtype == np.bool_ else view.copy()

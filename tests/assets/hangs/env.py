@@ -1,0 +1,6 @@
+"""Never comes back."""
+
+import time
+
+print("waiting for the simulator")
+time.sleep(3600)

@@ -1,0 +1,3 @@
+"""Needs what is not installed."""
+
+import a_simulator_that_nobody_has

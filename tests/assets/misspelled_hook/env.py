@@ -1,0 +1,8 @@
+"""Misses an s."""
+
+import envhub
+
+
+@envhub.hookimpl
+def envhub_benchmark():
+    return []

@@ -1,0 +1,5 @@
+"""Ends its process without a word."""
+
+import os
+
+os._exit(3)

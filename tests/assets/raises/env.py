@@ -1,0 +1,3 @@
+"""Raises while it is imported."""
+
+raise RuntimeError("the scene file is damaged")

@@ -1,0 +1,3 @@
+"""Asks a question where nobody answers."""
+
+input("Do you accept the licence? ")
