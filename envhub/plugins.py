@@ -4,8 +4,9 @@ Listing imports nothing. Loading imports the one plugin that was asked for, in a
 several mistakes pass in silence; `Plugins.register` turns each into a `PluginError`.
 """
 
+import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module, metadata
@@ -83,38 +84,44 @@ class Plugins:
     def __init__(self) -> None:
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(hookspecs)
+        self._modules: dict[str, ModuleType] = {}
+        self._distributions: dict[str, str | None] = {}
 
     def load(self, name: str) -> None:
         """Import and register the installed plugin of this name."""
         plugin = find(name)
-        if self._manager.has_plugin(name):
+        if name in self._modules:
             return
-        with _boundary(name, "cannot be imported", distribution=plugin.distribution):
+        with _boundary(name, "cannot be imported", plugin.distribution):
             module = import_module(plugin.module)
         self.register(module, name, distribution=plugin.distribution)
 
     def register(self, module: ModuleType, name: str, *, distribution: str | None = None) -> None:
-        """Register a module that has hooks, or say why it cannot be used and forget it."""
-        self._manager.register(module, name)
-        problem = self._problem(module)
-        if problem is not None:
-            # pluggy keeps a plugin whose validation failed.
-            self._manager.unregister(module, name)
+        """Register a module that has hooks, or say why it cannot be used and forget it.
+
+        A module may be registered under several names, one for each benchmark that it declares.
+        """
+        if name in self._modules:
+            problem = "cannot be used beside a loaded plugin of the same name: rename one of them."
             raise PluginError(name, problem, distribution=distribution)
+        if module not in self._modules.values():
+            self._add(module, name, distribution)
+        self._modules[name] = module
+        self._distributions[name] = distribution
 
     def benchmarks(self, name: str) -> tuple[Benchmark, ...]:
         """What one plugin declares through `envhub_benchmarks`."""
-        caller = self._only("envhub_benchmarks", name)
+        caller = self._only("envhub_benchmarks", self._modules[name])
         if not caller.get_hookimpls():
-            raise PluginError(name, "does not implement envhub_benchmarks.")
-        with _boundary(name, "failed in envhub_benchmarks"):
+            raise self._error(name, "does not implement envhub_benchmarks.")
+        with _boundary(name, "failed in envhub_benchmarks", self._distributions[name]):
             declared = [benchmark for result in caller() for benchmark in result]
         for benchmark in declared:
             if not isinstance(benchmark, Benchmark):
                 kind = type(benchmark).__name__
-                raise PluginError(name, f"declares a {kind} where a Benchmark belongs.")
+                raise self._error(name, f"declares a {kind} where a Benchmark belongs.")
         if not declared:
-            raise PluginError(name, "declares no benchmark in envhub_benchmarks.")
+            raise self._error(name, "declares no benchmark in envhub_benchmarks.")
         return tuple(declared)
 
     def benchmark(self, name: str, plugin: str | None = None) -> Benchmark:
@@ -122,54 +129,88 @@ class Plugins:
         declared = {benchmark.name: benchmark for benchmark in self.benchmarks(plugin or name)}
         if name not in declared:
             found = ", ".join(sorted(declared))
-            raise PluginError(plugin or name, f"declares {found}, but no benchmark {name!r}.")
+            raise self._error(plugin or name, f"declares {found}, but no benchmark {name!r}.")
         return declared[name]
 
     def wrappers(self, task: Task) -> tuple[EnvWrapper, ...]:
         """What all loaded plugins want around the env of a task, in the order of their names."""
         found: list[EnvWrapper] = []
         for name in sorted(name for name, _ in self._manager.list_name_plugin()):
-            with _boundary(name, "failed in envhub_wrap_env"):
-                results = self._only("envhub_wrap_env", name)(task=task)
+            caller = self._only("envhub_wrap_env", self._modules[name])
+            with _boundary(name, "failed in envhub_wrap_env", self._distributions[name]):
+                results = list(caller(task=task))
             for wrapper in results:
                 if not callable(wrapper):
                     kind = type(wrapper).__name__
-                    raise PluginError(name, f"returned a {kind} from envhub_wrap_env, no callable.")
+                    problem = f"returned a {kind} from envhub_wrap_env, no callable."
+                    raise self._error(name, problem)
                 found.append(wrapper)
         return tuple(found)
 
-    def _only(self, hook: str, name: str) -> pluggy.HookCaller:
-        others = [plugin for other, plugin in self._manager.list_name_plugin() if other != name]
+    def _add(self, module: ModuleType, name: str, distribution: str | None) -> None:
+        problem = self._problem(module)
+        if problem is not None:
+            raise PluginError(name, problem, distribution=distribution)
+        try:
+            self._manager.register(module, name)
+        except pluggy.PluginValidationError as exc:
+            # pluggy may keep a plugin whose validation failed.
+            self._manager.unregister(module, name)
+            detail = f"cannot be registered: {str(exc).splitlines()[-1]}."
+            raise PluginError(name, detail, distribution=distribution) from exc
+
+    def _only(self, hook: str, module: ModuleType) -> pluggy.HookCaller:
+        others = self._manager.get_plugins() - {module}
         return self._manager.subset_hook_caller(hook, remove_plugins=others)
 
+    def _error(self, name: str, problem: str) -> PluginError:
+        return PluginError(name, problem, distribution=self._distributions[name])
+
     def _problem(self, module: ModuleType) -> str | None:
+        """What pluggy would let pass in silence, or refuse in words of its own."""
         known = {name for name in vars(hookspecs) if name.startswith("envhub_")}
-        callers = self._manager.get_hookcallers(module) or []
-        for caller in callers:
-            if caller.name not in known:
+        marked: set[str] = set()
+        for attribute, value in vars(module).items():
+            options = self._manager.parse_hookimpl_opts(module, attribute)
+            if options is None:
+                continue
+            hook = options.get("specname") or attribute
+            if hook not in known:
                 hooks = ", ".join(sorted(known))
-                return f"implements {caller.name}, which is no hook; the hooks are {hooks}."
-            for impl in caller.get_hookimpls():
-                if impl.plugin is not module:
-                    continue
-                unknown = set(impl.argnames) - set(caller.spec.argnames if caller.spec else ())
-                if impl.kwargnames or unknown:
-                    names = ", ".join(impl.kwargnames or sorted(unknown))
-                    return (
-                        f"implements {caller.name} with the parameters {names}; a hook takes only "
-                        "those of its specification, without defaults."
-                    )
-        unmarked = [name for name in sorted(known) if callable(vars(module).get(name))]
-        missing = [name for name in unmarked if name not in {caller.name for caller in callers}]
-        if missing:
-            return f"defines {missing[0]} without the mark @envhub.hookimpl."
-        if not callers:
+                return f"implements {hook}, which is no hook; the hooks are {hooks}."
+            problem = _signature_problem(hook, value)
+            if problem is not None:
+                return problem
+            marked.add(hook)
+        for name in sorted(known - marked):
+            if callable(vars(module).get(name)):
+                return f"defines {name} without the mark @envhub.hookimpl."
+        if not marked:
             return "implements no hook: mark envhub_benchmarks with @envhub.hookimpl."
         return None
 
 
+def _signature_problem(hook: str, implementation: Callable[..., object]) -> str | None:
+    """Parameters that pluggy would never pass a value to."""
+    spec = inspect.signature(getattr(hookspecs, hook))
+    signature = inspect.signature(implementation)
+    never = [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+        or parameter.default is not parameter.empty
+        or parameter.name not in spec.parameters
+    ]
+    if not never:
+        return None
+    return (
+        f"implements {hook}{signature}, where {', '.join(never)} would get no value: write "
+        f"{hook}({', '.join(spec.parameters)}), without defaults."
+    )
+
+
 @contextmanager
-def _boundary(plugin: str, failed: str, *, distribution: str | None = None) -> Iterator[None]:
+def _boundary(plugin: str, failed: str, distribution: str | None) -> Iterator[None]:
     """Turn whatever a plugin raises into a `PluginError` that names it."""
     try:
         yield

@@ -11,6 +11,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -39,24 +40,32 @@ def run(
     """Run a tool to its end, without standard input.
 
     Returns:
-        How it ended; None if it is not there or did not end within `timeout` seconds.
+        How it ended; None if it cannot be started or did not end within `timeout` seconds. Then
+        what it started has ended too.
     """
     try:
-        done = subprocess.run(
+        tool = subprocess.Popen(
             [str(part) for part in argv],
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env=env,
             cwd=cwd,
             text=True,
             errors="replace",
-            check=False,
             start_new_session=True,
         )
-    except (FileNotFoundError, PermissionError, subprocess.TimeoutExpired):
+    except OSError:
         return None
-    return Finished(done.returncode, done.stdout, done.stderr)
+    with tool:
+        try:
+            stdout, stderr = tool.communicate(timeout=timeout)
+        except BaseException as exc:
+            _kill_group(tool.pid)
+            if isinstance(exc, subprocess.TimeoutExpired):
+                return None
+            raise
+    return Finished(tool.returncode, stdout, stderr)
 
 
 class Child:
@@ -82,7 +91,7 @@ class Child:
             try:
                 self._popen.wait(_GRACE)
             except subprocess.TimeoutExpired:
-                self._kill_group()
+                _kill_group(self.pid)
         return self._reap()
 
     def wait(self, timeout: float) -> bool:
@@ -92,12 +101,6 @@ class Child:
         except subprocess.TimeoutExpired:
             return False
         return True
-
-    def _kill_group(self) -> None:
-        try:
-            os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
 
     def _reap(self) -> int:
         code = self._popen.wait()
@@ -140,9 +143,14 @@ def describe_exit(code: int) -> str:
     try:
         name = signal.Signals(number).name
     except ValueError:
-        return f"ended with exit code {code}"
+        return f"was killed by signal {number}" if code < 0 else f"ended with exit code {code}"
     hint = ", most likely by the kernel for want of memory" if name == "SIGKILL" else ""
     return f"was killed by {name}{hint}"
+
+
+def _kill_group(leader: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 class _Spawner:

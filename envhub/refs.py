@@ -8,6 +8,7 @@ hf://owner/repo@...            the same, spelled out
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,10 +17,12 @@ from envhub.types import NAME
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ALMOST_COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")
-# The Hub's own rule for owners and repositories, from its client's validators.
-_REPO_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_])?")
-_REVISION_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,199}")
+# Each *_PART takes characters up to the first wrong one. That of owners and repositories is the
+# Hub's own rule, from its client's validators, but for how they end.
+_REPO_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_]|(?<!-)-|(?<!\.)\.){0,95}")
+_REVISION_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_+-]|(?<!\.)\.){0,199}")
 _FILE_PART = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9._+-]{0,199}")
+_MARK = re.compile("[@:]")
 _PATH_STARTS = ("./", "../", "/")
 _HUB_FORM = "Write owner/repo@<40-digit commit>:env.py."
 
@@ -80,7 +83,9 @@ def parse(text: str) -> Reference:
         InvalidReference: The text is no reference; says where and what to write instead.
     """
     if not isinstance(text, str):
-        raise InvalidReference(str(type(text)), 0, "a reference is text", "Write its name.")
+        raise InvalidReference(
+            type(text).__name__, 0, "an object of this type is no text", "Write e.g. './my_env'."
+        )
     if not text:
         _refuse(text, 0, "it is empty", "Name a benchmark, a ./path or an owner/repo.")
     _refuse_hidden(text)
@@ -96,45 +101,48 @@ def parse(text: str) -> Reference:
 
 
 def _parse_name(text: str) -> NameRef:
-    if not NAME.fullmatch(text):
-        _refuse(
-            text,
-            _first_bad(text, NAME),
-            "not the name of a benchmark",
-            "Names hold letters, digits and . _ + -; write ./ before a local path.",
-        )
+    instead = "Names hold letters, digits and . _ + -; write ./ before a local path."
+    _check_part(text, 0, text, NAME, "not the name of a benchmark", instead)
     return NameRef(text)
 
 
 def _parse_hub(text: str, start: int) -> HubRef:
-    for mark in "@:":
-        second = text.find(mark, text.find(mark, start) + 1) if mark in text[start:] else -1
-        if second >= 0:
-            _refuse(text, second, f"a second {mark!r}", _HUB_FORM)
-    at, colon = text.find("@", start), text.find(":", start)
-    if 0 <= colon < at:
-        _refuse(text, at, "the revision must stand before the path", _HUB_FORM)
-    end = colon if colon >= 0 else len(text)
-    repo_end = at if at >= 0 else end
-    owner, repo = _parse_repo(text, start, repo_end)
-    revision = _parse_revision(text, at + 1, end) if at >= 0 else None
-    path = _parse_file(text, colon + 1) if colon >= 0 else "env.py"
+    end = _next_mark(text, start)
+    owner, repo = _parse_repo(text, start, end)
+    revision, path = None, "env.py"
+    if text.startswith("@", end):
+        start, end = end + 1, _next_mark(text, end + 1)
+        revision = _parse_revision(text, start, end)
+    if text.startswith(":", end):
+        start, end = end + 1, _next_mark(text, end + 1)
+        path = _parse_file(text, start, end)
+    if end < len(text):
+        late = text[end] == "@" and revision is None
+        problem = "the revision must stand before the path" if late else f"a second {text[end]!r}"
+        _refuse(text, end, problem, _HUB_FORM)
+    if not path.endswith(".py") or path.rpartition("/")[2] == ".py":
+        instead = "Name the file that makes the envs, e.g. :env.py."
+        _refuse(text, start, "not a Python file", instead)
     return HubRef(owner, repo, revision, path)
 
 
 def _parse_repo(text: str, start: int, end: int) -> tuple[str, str]:
-    parts = _split(text, start, end, "owner or repository", _HUB_FORM)
-    if len(parts) != 2:
-        where = parts[2][0] if len(parts) > 2 else start
-        advice = f"{_HUB_FORM} A local path starts with ./"
-        _refuse(text, where, "a repository is owner/name", advice)
-    for position, part in parts:
-        if not _REPO_PART.fullmatch(part) or "--" in part or ".." in part:
-            bad = position + _first_bad(part, _REPO_PART)
-            _refuse(text, bad, "no such owner or repository can exist", _HUB_FORM)
+    names: list[str] = []
+    problem, advice = "a repository is owner/name", f"{_HUB_FORM} A local path starts with ./"
+    for position, part in _parts(text, start, end, "owner or repository", _HUB_FORM):
+        if len(names) == 2:
+            _refuse(text, position - 1, problem, advice)
+        impossible = "no such owner or repository can exist"
+        _check_part(text, position, part, _REPO_PART, impossible, _HUB_FORM)
+        last = position + len(part) - 1
+        if part.endswith(("-", ".")):
+            _refuse(text, last, impossible, _HUB_FORM)
         if part.endswith(".git"):
-            _refuse(text, position, "a repository's name does not end in .git", _HUB_FORM)
-    return parts[0][1], parts[1][1]
+            _refuse(text, last - 3, "a repository's name does not end in .git", _HUB_FORM)
+        names.append(part)
+    if len(names) < 2:
+        _refuse(text, min(end, len(text) - 1), problem, advice)
+    return names[0], names[1]
 
 
 def _parse_revision(text: str, start: int, end: int) -> str:
@@ -142,48 +150,52 @@ def _parse_revision(text: str, start: int, end: int) -> str:
     if _COMMIT.fullmatch(revision):
         return revision
     if _ALMOST_COMMIT.fullmatch(revision):
-        problem = f"a commit has 40 lower-case hex digits, this has {len(revision)}"
+        instead = "Write the whole commit as the Hub shows it."
         if len(revision) == 40:
-            problem = "a commit is written in lower case"
-        _refuse(text, start, problem, "Write the whole commit as the Hub shows it.")
-    for position, part in _split(text, start, end, "revision", _HUB_FORM):
-        if not _REVISION_PART.fullmatch(part) or ".." in part:
-            bad = position + _first_bad(part, _REVISION_PART)
-            _refuse(text, bad, "no branch, tag or commit is called so", _HUB_FORM)
+            upper = len(revision) - len(revision.lstrip("0123456789abcdef"))
+            _refuse(text, start + upper, "a commit is written in lower case", instead)
+        problem = f"a commit has 40 lower-case hex digits, this has {len(revision)}"
+        _refuse(text, start, problem, instead)
+    for position, part in _parts(text, start, end, "revision", _HUB_FORM):
+        problem = "no branch, tag or commit is called so"
+        _check_part(text, position, part, _REVISION_PART, problem, _HUB_FORM)
     return revision
 
 
-def _parse_file(text: str, start: int) -> str:
-    for position, part in _split(text, start, len(text), "path", "Write e.g. :envs/env.py."):
+def _parse_file(text: str, start: int, end: int) -> str:
+    instead = "Write e.g. :envs/env.py."
+    for position, part in _parts(text, start, end, "name in the path", instead):
         if part in (".", "..") or part.lower() == ".git":
             _refuse(text, position, f"{part!r} in a path", "Name a file inside the repository.")
-        if not _FILE_PART.fullmatch(part):
-            bad = position + _first_bad(part, _FILE_PART)
-            _refuse(text, bad, "not a path inside a repository", "Write e.g. :envs/env.py.")
-    path = text[start:]
-    if not path.endswith(".py") or path.rpartition("/")[2] == ".py":
-        _refuse(
-            text, start, "not a Python file", "Name the file that makes the envs, e.g. :env.py."
-        )
-    return path
+        problem = "not a path inside a repository"
+        _check_part(text, position, part, _FILE_PART, problem, instead)
+    return text[start:end]
 
 
-def _split(text: str, start: int, end: int, what: str, instead: str) -> list[tuple[int, str]]:
+def _next_mark(text: str, start: int) -> int:
+    """Where the next `@` or `:` stands, or the text ends."""
+    mark = _MARK.search(text, start)
+    return mark.start() if mark else len(text)
+
+
+def _parts(text: str, start: int, end: int, what: str, instead: str) -> Iterator[tuple[int, str]]:
     """The parts between slashes with their positions; refuses empty ones."""
-    parts: list[tuple[int, str]] = []
     position = start
     for part in text[start:end].split("/"):
         if not part:
             _refuse(text, min(position, len(text) - 1), f"an empty {what}", instead)
-        parts.append((position, part))
+        yield position, part
         position += len(part) + 1
-    return parts
 
 
-def _first_bad(part: str, pattern: re.Pattern[str]) -> int:
-    """The index of the first character that no match can hold."""
+def _check_part(
+    text: str, position: int, part: str, pattern: re.Pattern[str], problem: str, instead: str
+) -> None:
+    """Refuse a part at the first character that the pattern does not take."""
     good = pattern.match(part)
-    return min(good.end() if good else 0, len(part) - 1)
+    taken = good.end() if good else 0
+    if taken < len(part):
+        _refuse(text, position + taken, problem, instead)
 
 
 def _refuse_hidden(text: str) -> None:

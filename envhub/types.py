@@ -2,6 +2,7 @@
 
 import math
 import re
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -15,7 +16,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 """Benchmarks, suites, tasks and policies; fullmatch, wherever a name comes from."""
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_HORIZON = 10_000_000
+_MAX_HZ = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,14 @@ class Task:
     def __post_init__(self) -> None:
         owner = f"Task {self.name!r}"
         check_name("task", self.name)
-        _check(isinstance(self.description, str), owner, "description must be text")
+        found = reprlib.repr(self.description)
+        _check(_is_text(self.description), owner, f"description must be plain text, found {found}")
         _check_whole(owner, "horizon", self.horizon, 1, _MAX_HORIZON)
         _check_whole(owner, "init_states", self.init_states, 0, _MAX_HORIZON)
         _check(self.success in ("once", "at_end"), owner, "success must be 'once' or 'at_end'")
         _check_args(owner, self.args)
+        # A copy that cannot change behind our back; and msgspec writes no mapping but a dict.
+        object.__setattr__(self, "args", dict(self.args))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +81,16 @@ class Benchmark:
         owner = f"Benchmark {self.name!r}"
         check_name("benchmark", self.name)
         _check_suites(owner, self.suites)
+        _check(isinstance(self.default, tuple), owner, "default must be a tuple of suites")
         for name in self.default:
             _check(name in self.suites, owner, f"default suite {name!r} is not among its suites")
         _check_whole(owner, "episodes", self.episodes, 1, _MAX_HORIZON)
         _check_whole(owner, "memory_mb", self.memory_mb, 1, 2**30)
         hz = self.control_hz
         _check(
-            isinstance(hz, int | float) and math.isfinite(hz) and hz >= 0,
+            type(hz) in (int, float) and 0 <= hz <= _MAX_HZ,
             owner,
-            f"control_hz must be a number of at least 0, found {hz!r}",
+            f"control_hz must be a number from 0 to {_MAX_HZ}, found {hz!r}",
         )
         _check(self.reuse in ("reset", "rebuild"), owner, "reuse must be 'reset' or 'rebuild'")
         objects = {"make": self.make, "spaces": self.spaces, "lerobot": self.lerobot}
@@ -93,9 +100,16 @@ class Benchmark:
                 owner,
                 f"{name} must be 'package.module:name' or ':name', found {target!r}",
             )
+        _check(isinstance(self.policies, Mapping), owner, "policies must be a mapping")
         for name, target in self.policies.items():
             check_name("policy", name)
-            _check(_is_object(target), owner, f"policy {name!r} must be 'package.module:name'")
+            _check(
+                _is_object(target),
+                owner,
+                f"policy {name!r} must be 'package.module:name' or ':name', found {target!r}",
+            )
+        object.__setattr__(self, "suites", dict(self.suites))
+        object.__setattr__(self, "policies", dict(self.policies))
 
     def tasks(self) -> dict[str, Task]:
         """All tasks by name, each once, in the order of the suites."""
@@ -140,10 +154,10 @@ class Limits:
 
 def check_name(kind: str, name: object) -> None:
     """Raise `InvalidBenchmark` unless `name` may name a benchmark, suite, task or policy."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
+    if type(name) is not str or not NAME.fullmatch(name):
         raise InvalidBenchmark(
-            f"A {kind} cannot be called {name!r}: names start with a letter or digit and hold at "
-            "most 200 letters, digits and the characters . _ + -"
+            f"A {kind} cannot be called {name!r}: names are plain text, start with a letter or "
+            "digit and hold at most 200 letters, digits and the characters . _ + -"
         )
 
 
@@ -152,6 +166,7 @@ def _check_suites(owner: str, suites: Mapping[str, tuple[Task, ...]]) -> None:
     seen: dict[str, Task] = {}
     for suite, tasks in suites.items():
         check_name("suite", suite)
+        _check(isinstance(tasks, tuple), owner, f"suite {suite!r} must be a tuple of tasks")
         _check(bool(tasks), owner, f"suite {suite!r} has no tasks")
         for task in tasks:
             _check(isinstance(task, Task), owner, f"suite {suite!r} holds {task!r}, not a Task")
@@ -167,11 +182,10 @@ def _check_suites(owner: str, suites: Mapping[str, tuple[Task, ...]]) -> None:
 def _check_args(owner: str, args: Mapping[str, Value]) -> None:
     _check(isinstance(args, Mapping), owner, "args must be a mapping")
     for key, value in args.items():
-        _check(
-            isinstance(key, str) and isinstance(value, bool | int | float | str | None),
-            owner,
-            f"args[{key!r}] must be a bool, number, text or None, found {type(value).__name__}",
-        )
+        _check(_is_text(key), owner, f"args has the key {key!r}, which is no plain text")
+        found = reprlib.repr(value)
+        problem = f"args[{key!r}] must be a plain bool, number, text or None, found {found}"
+        _check(_is_value(value), owner, problem)
 
 
 def _check_whole(owner: str, name: str, value: object, low: int, high: int) -> None:
@@ -180,7 +194,21 @@ def _check_whole(owner: str, name: str, value: object, low: int, high: int) -> N
 
 
 def _is_object(target: object) -> bool:
-    return isinstance(target, str) and _OBJECT.fullmatch(target) is not None
+    return type(target) is str and _OBJECT.fullmatch(target) is not None
+
+
+def _is_value(value: object) -> bool:
+    """Whether a value crosses a process border and is equal on the other side."""
+    if type(value) is int:
+        return -(2**63) <= value < 2**64
+    if type(value) is float:
+        return not math.isnan(value)
+    return value is None or type(value) is bool or _is_text(value)
+
+
+def _is_text(value: object) -> bool:
+    """Whether a value is plain text without lone surrogates, which UTF-8 cannot hold."""
+    return type(value) is str and not _SURROGATE.search(value)
 
 
 def _check(good: bool, owner: str, problem: str) -> None:  # noqa: FBT001

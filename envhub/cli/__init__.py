@@ -2,11 +2,20 @@
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
 from envhub import __version__
-from envhub.errors import EnvHubError, ExitCode, printable
+from envhub.errors import (
+    EnvHubError,
+    ExitCode,
+    UnknownName,
+    WorkerDied,
+    WorkerRaised,
+    WorkerTimeout,
+    printable,
+)
 
 # The line that `envhub --help` shows, here so that it imports no command.
 COMMANDS = {
@@ -29,6 +38,14 @@ class _Commands(click.Group):
         command: click.Command = import_module(f"envhub.cli.{cmd_name}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        # Commands are not known to click, so that its own message would offer no close ones.
+        if args[0] not in COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
+            raise UnknownName("command", args[0], COMMANDS, advice="See envhub --help.")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(COMMANDS.items()))
@@ -50,6 +67,8 @@ def group() -> None:
 def main() -> None:
     """Run the command line; the one place that turns errors into exit codes."""
     debug = "--debug" in sys.argv[1:]
+    if isinstance(sys.stdout, TextIOWrapper):  # None where a caller has closed it
+        sys.stdout.reconfigure(errors="backslashreplace")  # texts are foreign, terminals not UTF-8
     try:
         code = group.main(standalone_mode=False)
     except click.exceptions.Abort:
@@ -58,11 +77,34 @@ def main() -> None:
         exc.show()
         code = ExitCode.USAGE
     except EnvHubError as exc:
-        if debug:
-            raise
-        click.echo(f"envhub: {printable(str(exc))}", err=True)
+        click.echo(printable(_trace(exc) if debug else f"envhub: {exc}{_advise(exc)}"), err=True)
         code = exc.exit_code
     except BrokenPipeError:
         sys.stderr.close()
         code = ExitCode.FOUND
     sys.exit(code if isinstance(code, int) else ExitCode.DONE)
+
+
+def _advise(error: EnvHubError) -> str:
+    """What to do about an error whose own text cannot tell, in a line of its own."""
+    match error:
+        case WorkerRaised(contract=True):
+            return ""
+        case WorkerRaised(kind="ModuleNotFoundError"):
+            return "\nInstall what it imports beside envhub; --debug shows the traceback."
+        case WorkerRaised():
+            return "\n--debug shows the traceback."
+        case WorkerTimeout():
+            return "\n--timeout raises the limit."
+        case WorkerDied():
+            return "\nRun its code with python, without EnvHub, to see why."
+    return ""
+
+
+def _trace(error: EnvHubError) -> str:
+    """The traceback here, after the one in the worker if there was one."""
+    import traceback
+
+    here = "".join(traceback.format_exception(error))
+    inside = error.traceback if isinstance(error, WorkerRaised) else ""
+    return f"In the worker:\n{inside}\nHere:\n{here}" if inside else here

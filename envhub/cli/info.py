@@ -6,10 +6,16 @@ from typing import Any
 
 import click
 
-from envhub.cli.options import debug_option, env_arg_option, json_option, timeout_option
-from envhub.references import find_source
+from envhub.cli.options import (
+    debug_option,
+    env_arg_option,
+    json_option,
+    one_line,
+    timeout_option,
+)
 from envhub.envs.observations import Feature, features
 from envhub.errors import ContractError
+from envhub.references import find_source
 from envhub.types import Benchmark, Limits, Value
 from envhub.worker.describe import describe
 from envhub.worker.spaces import AnySpace
@@ -52,11 +58,11 @@ def _as_text(benchmark: Benchmark, spaces: tuple[AnySpace, AnySpace]) -> str:
     default = benchmark.default or tuple(benchmark.suites)
     facts = {
         "benchmark": benchmark.name,
-        "tasks": f"{len(tasks)} in {len(benchmark.suites)} suites",
-        "default": f"{', '.join(default)}; {benchmark.episodes} episodes a task",
+        "tasks": f"{len(tasks)} in {_count(len(benchmark.suites), 'suite')}",
+        "default": f"{', '.join(default)}; {_count(benchmark.episodes, 'episode')} a task",
         "policies": ", ".join(benchmark.policies),
         "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
-        "action": str(spaces[1]),
+        "action": one_line(str(spaces[1])),
     }
     lines = [f"{name:<10} {fact}" for name, fact in facts.items() if fact]
     return "\n".join([*lines, "", *_suite_lines(benchmark), "", *_feature_lines(spaces[0])])
@@ -67,7 +73,8 @@ def _suite_lines(benchmark: Benchmark) -> list[str]:
     for suite, tasks in benchmark.suites.items():
         horizons = sorted({task.horizon for task in tasks})
         span = f"{horizons[0]}-{horizons[-1]}" if len(horizons) > 1 else f"{horizons[0]}"
-        rows.append((suite, str(len(tasks)), span, f"{tasks[0].name}: {tasks[0].description}"))
+        first = f"{tasks[0].name}: {one_line(tasks[0].description)}"
+        rows.append((suite, str(len(tasks)), span, first))
     return _table(rows)
 
 
@@ -75,8 +82,9 @@ def _feature_lines(space: AnySpace) -> list[str]:
     rows = [("observation", "kind", "shape", "as a LeRobot policy sees it")]
     for feature in _features(space):
         shape = "x".join(map(str, feature.shape)) or "1"
-        rows.append((feature.source or "(itself)", feature.kind, shape, feature.name))
-    return _table(rows) if len(rows) > 1 else [f"observation  {space}"]
+        source = one_line(feature.source) or "(itself)"
+        rows.append((source, feature.kind, shape, one_line(feature.name)))
+    return _table(rows) if len(rows) > 1 else [f"observation  {one_line(str(space))}"]
 
 
 def _features(space: AnySpace) -> tuple[Feature, ...]:
@@ -85,6 +93,10 @@ def _features(space: AnySpace) -> tuple[Feature, ...]:
         return features(space)
     except ContractError:
         return ()
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _table(rows: list[tuple[str, str, str, str]]) -> list[str]:

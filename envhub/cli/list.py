@@ -4,7 +4,13 @@ import json
 
 import click
 
-from envhub.cli.options import debug_option, env_arg_option, json_option, timeout_option
+from envhub.cli.options import (
+    debug_option,
+    env_arg_option,
+    json_option,
+    one_line,
+    timeout_option,
+)
 from envhub.plugins import Installed, installed
 from envhub.types import Benchmark, Limits, Value
 
@@ -45,7 +51,7 @@ def _installed_text(found: tuple[Installed, ...]) -> str:
     if not found:
         return "No benchmark is installed. A local one needs no installing: envhub list ./DIRECTORY"
     width = max(len(plugin.name) for plugin in found)
-    return "\n".join(f"{p.name:<{width}}  {p.distribution} {p.version}" for p in found)
+    return "\n".join(one_line(f"{p.name:<{width}}  {p.distribution} {p.version}") for p in found)
 
 
 def _tasks_json(benchmark: Benchmark) -> str:
@@ -58,5 +64,5 @@ def _tasks_text(benchmark: Benchmark) -> str:
     for suite, tasks in benchmark.suites.items():
         width = max(len(task.name) for task in tasks)
         lines.append(click.style(suite, bold=True))
-        lines.extend(f"  {task.name:<{width}}  {task.description}" for task in tasks)
+        lines.extend(f"  {task.name:<{width}}  {one_line(task.description)}" for task in tasks)
     return "\n".join(lines)

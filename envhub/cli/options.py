@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from envhub.errors import UsageError
+from envhub.errors import UsageError, printable
 from envhub.types import Limits, Value
 
 Command = Callable[..., Any]
@@ -76,6 +76,11 @@ def parse_limits(text: str) -> Limits:
         if not 0 < limits[name] < float("inf"):
             raise UsageError(f"--timeout {part!r}: a limit is a positive number of seconds.")
     return Limits(**limits)
+
+
+def one_line(text: str) -> str:
+    """Foreign text as it may stand in a line of output: no control characters, no line ends."""
+    return printable(text.replace("\n", " ").replace("\t", " "))
 
 
 def _parse_value(option: str, key: str, text: str) -> Value:

@@ -4,7 +4,7 @@ import json
 
 import click
 
-from envhub.cli.options import debug_option, json_option, timeout_option
+from envhub.cli.options import debug_option, json_option, one_line, timeout_option
 from envhub.errors import EnvHubError, ExitCode
 from envhub.plugins import Installed, find, installed
 from envhub.types import Limits, PluginSource
@@ -63,6 +63,7 @@ def _as_text(found: list[tuple[Installed, str | None]]) -> str:
     for plugin, problem in found:
         mark = click.style("problem", fg="red") if problem else click.style("ok     ", fg="green")
         package = f"{plugin.distribution} {plugin.version}"
-        lines.append(f"{mark}  {plugin.name:<{width}}  {package}  {plugin.module}")
-        lines.extend(f"{'':{width + 11}}{line}" for line in (problem or "").splitlines())
+        facts = one_line(f"{plugin.name:<{width}}  {package}  {plugin.module}")
+        lines.append(f"{mark}  {facts}")
+        lines.extend(f"{'':{width + 11}}{one_line(line)}" for line in (problem or "").splitlines())
     return "\n".join(lines)

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from envhub.errors import WorkerError
 from envhub.types import Limits, Source, Value
+from envhub.worker.board import close_workers
 from envhub.worker.buffers import Buffers, make_memory, needed_bytes
-from envhub.worker.host import Switchboard, exchange
 from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, WasReset
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
@@ -35,7 +35,6 @@ class Crew:
     def __init__(self, opening: Opening, size: int) -> None:
         self._opening = opening
         self._size = size
-        self._board = Switchboard()
         self.remotes: list[RemoteEnv] = []
         self.opened: Opened | None = None
         self.spaces: tuple[AnySpace, AnySpace] | None = None
@@ -64,15 +63,15 @@ class Crew:
         chosen = [(row, self.remotes[row]) for row in rows]
         for row, remote in chosen:
             ask(row, remote)
-        outcomes = exchange(self._board, [remote.worker for _, remote in chosen])
+        outcomes = [remote.worker.wait() for _, remote in chosen]
         self._raise_first(outcomes)
-        return [outcome for outcome in outcomes if isinstance(outcome, kind)]
+        return outcomes  # type: ignore[return-value]  # `protocol.check` saw to their kind
 
     def question(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
         """Ask every env something that may fail without harm; the first error is raised."""
         for row, remote in enumerate(self.remotes):
             ask(row, remote)
-        outcomes = exchange(self._board, [remote.worker for remote in self.remotes])
+        outcomes = [remote.worker.wait() for remote in self.remotes]
         if any(remote.worker.ended for remote in self.remotes):
             self._raise_first(outcomes)
         for outcome in outcomes:
@@ -92,17 +91,14 @@ class Crew:
         """End all workers, after they had time to close their envs."""
         self.buffers = None
         workers = [remote.worker for remote in self.remotes]
-        self._board.close(workers, limit=self._opening.limits.close)
-        self._board.dispose()
+        close_workers(workers, limit=self._opening.limits.close)
         self.remotes = []
 
     def _hire(self, count: int) -> None:
         new = range(len(self.remotes), len(self.remotes) + count)
         opening = self._opening
         for row in new:
-            remote = RemoteEnv(f"env {row}", opening.limits)
-            self.remotes.append(remote)
-            self._board.add(remote.worker)
+            self.remotes.append(RemoteEnv(f"env {row}", opening.limits))
         self.ask(
             new, lambda _, r: r.load(opening.source, opening.env_args, opening.horizon), Loaded
         )

@@ -62,7 +62,7 @@ def vectorize(entry: Entry, n_envs: int, *, key: Key) -> AnyVectorEnv:
         if n_envs != 1:
             problem = f"{_at(key)}one Env where {n_envs} envs were asked for; return a callable."
             raise InvalidEnvs(problem, key)
-        return SyncVectorEnv([partial(_itself, entry)])
+        return _together([entry], key)
     makers = [entry] * n_envs if callable(entry) else list(entry)
     if len(makers) != n_envs:
         problem = f"{_at(key)}a list of {len(makers)} callables where {n_envs} were asked for."
@@ -71,7 +71,7 @@ def vectorize(entry: Entry, n_envs: int, *, key: Key) -> AnyVectorEnv:
     if isinstance(first, VectorEnv) and callable(entry):
         return _sized(first, n_envs, key)
     made = [_env(env, key) for env in (first, *(maker() for maker in makers[1:]))]
-    return SyncVectorEnv([partial(_itself, env) for env in made])
+    return _together(made, key)
 
 
 def close_envs(envs: object) -> None:
@@ -112,7 +112,8 @@ def _named(mapping: Mapping[Any, object], where: Key) -> dict[str, object]:
     named: dict[str, object] = {}
     for key, value in mapping.items():
         if isinstance(key, bool) or not isinstance(key, str | int):
-            raise InvalidEnvs(f"{_at(where)}key {key!r} is neither text nor a number.", where)
+            problem = f"{_at(where)}key {key!r} is neither text nor a whole number."
+            raise InvalidEnvs(problem, (*where, key))
         name = str(key)
         if not NAME.fullmatch(name):
             problem = (
@@ -134,11 +135,12 @@ def _entry(value: object, key: Key) -> Entry:
             raise InvalidEnvs(f"{_at(key)}a mapping nested deeper than suite and task.", key)
         case str() | bytes():
             raise InvalidEnvs(f"{_at(key)}{_kind(value)}.", key)
-        case Sequence() if value and all(_is_maker(item) for item in value):
-            return value
         case Sequence():
-            problem = f"{_at(key)}a list must hold callables that each make an Env, found "
-            raise InvalidEnvs(problem + (_kind(value[0]) if value else "none") + ".", key)
+            wrong = [_kind(item) for item in value if not _is_maker(item)]
+            if wrong or not value:
+                problem = f"{_at(key)}a list must hold callables that each make an Env, found "
+                raise InvalidEnvs(problem + (wrong[0] if wrong else "none") + ".", key)
+            return value
         case _ if _is_maker(value):
             return value  # type: ignore[return-value]
         case _:
@@ -150,10 +152,21 @@ def _is_maker(value: object) -> bool:
 
 
 def _sized(env: AnyVectorEnv, n_envs: int, key: Key) -> AnyVectorEnv:
-    if env.num_envs != n_envs:
-        problem = f"{_at(key)}a VectorEnv of {env.num_envs} where {n_envs} envs were asked for."
+    size = getattr(env, "num_envs", None)
+    if size != n_envs:
+        problem = f"{_at(key)}a VectorEnv of {size} where {n_envs} envs were asked for."
         raise InvalidEnvs(problem, key)
     return env
+
+
+def _together(envs: list[AnyEnv], key: Key) -> AnyVectorEnv:
+    if len({id(env) for env in envs}) < len(envs):
+        raise InvalidEnvs(f"{_at(key)}callables that make the same Env again.", key)
+    try:
+        return SyncVectorEnv([partial(_itself, env) for env in envs])
+    except Exception as exc:
+        problem = f"{_at(key)}envs that cannot be a VectorEnv: {type(exc).__name__}: {exc}"
+        raise InvalidEnvs(problem, key) from exc
 
 
 def _itself(env: AnyEnv) -> AnyEnv:
@@ -168,11 +181,14 @@ def _env(made: object, key: Key) -> AnyEnv:
 
 def _kind(value: object) -> str:
     kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-    if hasattr(value, "num_envs") and hasattr(value, "step"):
-        return f"a {kind}, which is like a VectorEnv but is none (it must be a subclass)"
-    if hasattr(value, "step") and hasattr(value, "reset"):
-        return f"a {kind}, which is like an Env but is none (it must be gymnasium's)"
-    return f"a {kind}"
+    kind = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    if isinstance(value, gym.Env | VectorEnv) or not hasattr(value, "step"):
+        return kind
+    if hasattr(value, "num_envs"):
+        return f"{kind}, which is like a VectorEnv but is none (it must be a subclass)"
+    if hasattr(value, "reset"):
+        return f"{kind}, which is like an Env but is none (it must be gymnasium's)"
+    return kind
 
 
 def _at(key: Key) -> str:

@@ -234,7 +234,8 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         truncated = np.zeros(self.num_envs, np.bool_)
         infos: dict[str, Any] = {}
         for row, reply in enumerate(replies):
-            self._note_texts(row, reply)
+            if self._texts or reply.texts:
+                self._note_texts(row, reply)
             if isinstance(reply, Stepped):
                 rewards[row] = reply.rewards[0]
                 terminated[row] = reply.terminated
@@ -286,12 +287,10 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         return [int(row) for row in np.flatnonzero(mask)], passed
 
     def _note_texts(self, row: int, reply: "WasReset | Stepped") -> None:
-        if self._texts or reply.texts:
-            assert self._crew is not None
-            crew = self._crew
-            texts = self._guarded(lambda: crew.texts(row, reply))
-            for path, text in texts.items():
-                self._texts[path][row] = text
+        assert self._crew is not None
+        crew = self._crew
+        for path, text in self._guarded(lambda: crew.texts(row, reply)).items():
+            self._texts[path][row] = text
 
     def _observations(self) -> Any:
         """The batch, copied out of the shared memory or not."""

@@ -20,6 +20,9 @@ def locate(ref: PathRef) -> FileSource:
         return _locate(ref, path)
     except OSError as exc:
         raise UsageError(f"{ref} cannot be read: {exc.strerror or exc}.") from exc
+    except UnicodeEncodeError as exc:
+        problem = f"{ref} is at a path that is not UTF-8: {exc.object!a}. Rename its directory."
+        raise UsageError(problem) from exc
 
 
 def _locate(ref: PathRef, path: Path) -> FileSource:

@@ -7,7 +7,9 @@ from collections import deque
 _LENGTH = struct.Struct("<I")
 MAX_FRAME = 64 * 2**20
 """Bytes. A rendered 4K frame has 25 MB."""
-_READ = 2**18
+_READ = 2**16
+_FD = struct.Struct("=i")
+_FD_SPACE = socket.CMSG_SPACE(4 * _FD.size)
 
 
 class BrokenChannel(Exception):
@@ -36,11 +38,13 @@ class Channel:
             payload = self._frames.take()
             if payload is not None:
                 return payload
-            data, fds, _, _ = socket.recv_fds(self._socket, _READ, 4)
-            self._fds.extend(fds)
-            if not data:
+            got, ancillary, _, _ = self._socket.recvmsg_into([self._frames.room()], _FD_SPACE)
+            for level, kind, data in ancillary:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                    self._fds.extend(fd for (fd,) in _FD.iter_unpack(data))
+            if not got:
                 raise EOFError
-            self._frames.feed(data)
+            self._frames.fill(got)
 
     def take_fd(self) -> int:
         """The oldest descriptor that came along with frames."""
@@ -68,10 +72,8 @@ class HostChannel:
 
     def send(self, payload: bytes, fds: tuple[int, ...] = ()) -> None:
         """Send one frame, now or as `flush` finds room."""
-        frame = _LENGTH.pack(len(payload)) + payload
-        if fds:
-            self._fds = fds
-        self._out = self._out + frame if self._out else frame
+        self._fds = fds
+        self._out += _LENGTH.pack(len(payload)) + payload
         self.flush()
 
     def flush(self) -> None:
@@ -100,20 +102,15 @@ class HostChannel:
         if payload is not None:
             return payload
         try:
-            data = self._socket.recv(_READ)
+            got = self._socket.recv_into(self._frames.room())
         except BlockingIOError:
             return None
         except OSError as exc:
             raise EOFError from exc
-        if not data:
+        if not got:
             raise EOFError
-        self._frames.feed(data)
+        self._frames.fill(got)
         return self._frames.take()
-
-    @property
-    def surplus(self) -> bool:
-        """Whether bytes came that no one asked for."""
-        return bool(self._frames)
 
     def close(self) -> None:
         """Close the host's end."""
@@ -122,28 +119,38 @@ class HostChannel:
 
 
 class _Frames:
-    """Bytes that came in, and the frames they hold."""
+    """Bytes that came in, and the frames they hold. Its memory grows with what really came."""
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        self._data = bytearray(_READ)
+        self._start = 0
+        self._end = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._data)
+    def room(self) -> memoryview:
+        """Where the next bytes go."""
+        if self._start == self._end:
+            self._start = self._end = 0
+            if len(self._data) > _READ:
+                self._data = bytearray(_READ)
+        elif len(self._data) - self._end < _READ:
+            self._data = self._data[self._start : self._end]
+            self._start, self._end = 0, len(self._data)
+            self._data += bytes(max(_READ, self._end))
+        return memoryview(self._data)[self._end :]
 
-    def feed(self, data: bytes) -> None:
-        self._data += data
+    def fill(self, count: int) -> None:
+        """So many bytes went there."""
+        self._end += count
 
     def take(self) -> bytes | None:
         """The first frame, if it is whole."""
-        data = self._data
-        if len(data) < _LENGTH.size:
+        body = self._start + _LENGTH.size
+        if self._end < body:
             return None
-        (length,) = _LENGTH.unpack_from(data)
+        (length,) = _LENGTH.unpack_from(self._data, self._start)
         if length > MAX_FRAME:
             raise BrokenChannel(f"it announced {length} bytes; a message has at most {MAX_FRAME}")
-        end = _LENGTH.size + length
-        if len(data) < end:
+        if self._end < body + length:
             return None
-        payload = bytes(data[_LENGTH.size : end])
-        del data[:end]
-        return payload
+        self._start = body + length
+        return bytes(memoryview(self._data)[body : self._start])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from envhub.types import Benchmark, Limits, Source, Value
-from envhub.worker.host import Switchboard, exchange_one
+from envhub.worker.board import close_workers
 from envhub.worker.protocol import Loaded, Opened
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
@@ -29,21 +29,16 @@ def describe(
     Raises:
         WorkerError: The code raised, ended its process or did not answer; or is no benchmark.
     """
-    board = Switchboard()
     remote = RemoteEnv("", limits)
-    board.add(remote.worker)
     try:
         remote.load(source, env_args, horizon)
-        benchmark = exchange_one(board, remote.worker, Loaded).benchmark
-        return benchmark, _spaces(board, remote, benchmark) if with_spaces else None
+        benchmark = remote.answer(Loaded).benchmark
+        return benchmark, _spaces(remote, benchmark) if with_spaces else None
     finally:
-        board.close([remote.worker], limit=limits.close)
-        board.dispose()
+        close_workers([remote.worker], limit=limits.close)
 
 
-def _spaces(
-    board: Switchboard, remote: RemoteEnv, benchmark: Benchmark
-) -> tuple[AnySpace, AnySpace]:
+def _spaces(remote: RemoteEnv, benchmark: Benchmark) -> tuple[AnySpace, AnySpace]:
     suite = benchmark.default[0] if benchmark.default else next(iter(benchmark.suites))
     remote.open(suite, benchmark.suites[suite][0].name)
-    return remote.spaces(exchange_one(board, remote.worker, Opened))
+    return remote.spaces(remote.answer(Opened))

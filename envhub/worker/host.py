@@ -1,14 +1,13 @@
-"""The host's side: starting workers, asking them, noticing what happens to them."""
+"""A worker process as the host sees it: starting it, asking it, ending it."""
 
+import math
 import os
-import selectors
+import select
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import envhub
 from envhub.errors import (
@@ -23,8 +22,6 @@ from envhub.runtime.variables import worker_variables
 from envhub.worker.channel import BrokenChannel, HostChannel
 from envhub.worker.log import Log
 from envhub.worker.protocol import Failed, Reply, Request, check, decode_reply, encode
-
-R = TypeVar("R")
 
 # The package is found by its path, whatever the interpreter's own is. Its directory comes last, so
 # that it adds this package and shadows nothing.
@@ -52,10 +49,12 @@ class Worker:
         self.outcome: Reply | WorkerError | None = None
         self.busy = False
         self.ended = False
-        self.deadline = float("inf")
+        self.deadline = math.inf
         self._limit = 0.0
+        self.subject = ""
         self._request: Request | None = None
-        self._doing = "start"
+        self._verb = "start"
+        self._poll: select.poll | None = None
         self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
         self.channel = HostChannel()
         self.log = Log(log)
@@ -75,17 +74,17 @@ class Worker:
         """The number of the next request."""
         return self._request.id + 1 if self._request else 1
 
-    def ask(self, request: Request, *, limit: float, doing: str, fds: tuple[int, ...] = ()) -> None:
+    def ask(self, request: Request, limit: float, verb: str, fds: tuple[int, ...] = ()) -> None:
         """Send a request without waiting.
 
         Args:
             request: Its id must be `next_id()`.
             limit: Seconds until it must be answered.
-            doing: What errors call it, e.g. `step of task 'reach'`.
+            verb: What errors call it, e.g. `step`; they add the worker's subject.
             fds: Descriptors to send along.
         """
         self._request = request
-        self._doing = doing
+        self._verb = verb
         self._limit = limit
         self.deadline = time.monotonic() + limit
         self.outcome = None
@@ -94,6 +93,14 @@ class Worker:
             self.channel.send(encode(request), fds)
         else:
             self._settle(WorkerDied(self._what(), "its process had ended before."))
+
+    def wait(self) -> Reply | WorkerError:
+        """Wait for the outcome of the request that is under way."""
+        while self.busy:
+            self.read()
+            if self.busy:
+                self._block()
+        return self.take()
 
     def take(self) -> Reply | WorkerError:
         """The outcome of the request, once it is there."""
@@ -149,6 +156,32 @@ class Worker:
         self.log.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
+    def _block(self) -> None:
+        """Wait until something happens to this process, and see to it."""
+        patience = self.deadline - time.monotonic()
+        if patience <= 0.0:
+            self.overdue()
+            return
+        room = select.POLLOUT if self.channel.unsent else 0
+        poll = self._own_poll()
+        poll.modify(self.channel.fileno(), select.POLLIN | room)
+        for fd, _ in poll.poll(patience * 1000.0):
+            if fd == self.log.read_end:
+                if not self.log.drain():
+                    poll.unregister(fd)
+            elif fd == self.child.pidfd:
+                self.died()
+                return
+            elif room:
+                self.channel.flush()
+
+    def _own_poll(self) -> select.poll:
+        if self._poll is None:
+            self._poll = select.poll()
+            for fd in (self.channel.fileno(), self.child.pidfd, self.log.read_end):
+                self._poll.register(fd, select.POLLIN)
+        return self._poll
+
     def _accept(self, reply: Reply) -> None:
         if not self.busy or self._request is None:
             raise BrokenChannel("it answered without having been asked")
@@ -178,7 +211,7 @@ class Worker:
 
     def _settle(self, outcome: "Reply | WorkerError") -> None:
         self.busy = False
-        self.deadline = float("inf")
+        self.deadline = math.inf
         self.outcome = outcome
 
     def _last_lines(self) -> str:
@@ -187,111 +220,5 @@ class Worker:
         return self.log.tail()
 
     def _what(self) -> str:
-        return f"{self._doing} in {self.name}" if self.name else self._doing
-
-
-class Switchboard:
-    """Waits for many workers at once."""
-
-    def __init__(self) -> None:
-        self._selector = selectors.DefaultSelector()
-        self._workers: set[Worker] = set()
-        self._full: set[Worker] = set()
-
-    def add(self, worker: Worker) -> None:
-        """Watch a worker."""
-        self._workers.add(worker)
-        read = selectors.EVENT_READ
-        self._selector.register(worker.channel.fileno(), read, (worker, "channel"))
-        self._selector.register(worker.child.pidfd, read, (worker, "end"))
-        self._selector.register(worker.log.read_end, read, (worker, "log"))
-
-    def remove(self, worker: Worker) -> None:
-        """Watch it no more; before its descriptors are closed, and harmless when repeated."""
-        if worker not in self._workers:
-            return
-        self._workers.discard(worker)
-        self._full.discard(worker)
-        for key in list(self._selector.get_map().values()):
-            if key.data[0] is worker:
-                self._selector.unregister(key.fileobj)
-
-    def wait(self, timeout: float | None = None) -> list[Worker]:
-        """Wait until something happens; the workers that have an outcome by then."""
-        now = time.monotonic()
-        nearest = min((w.deadline for w in self._workers), default=float("inf"))
-        until = min(nearest, float("inf") if timeout is None else now + timeout)
-        patience = None if until == float("inf") else max(0.0, until - now)
-        self._watch_for_room()
-        for key, _ in self._selector.select(patience):
-            self._handle(*key.data)
-        now = time.monotonic()
-        for worker in [w for w in self._workers if w.busy and w.deadline <= now]:
-            self.remove(worker)
-            worker.overdue()
-        return [w for w in self._workers if w.outcome is not None]
-
-    def close(self, workers: Iterable[Worker], *, limit: float) -> None:
-        """Let workers close their envs and end; those that take too long are ended."""
-        closing = list(workers)
-        for worker in closing:
-            if not worker.ended:
-                self._hang_up(worker)
-        deadline = time.monotonic() + limit
-        for worker in closing:
-            while not worker.ended and time.monotonic() < deadline:
-                if worker.child.wait(0.005):
-                    break
-                worker.log.drain()
-            self.remove(worker)
-            worker.end()
-
-    def dispose(self) -> None:
-        """Free the selector; no worker is watched any more."""
-        self._selector.close()
-
-    def _hang_up(self, worker: Worker) -> None:
-        self.remove(worker)
-        worker.channel.close()
-
-    def _handle(self, worker: Worker, what: str) -> None:
-        if worker not in self._workers:  # an event before this one ended it
-            return
-        if what == "channel":
-            if worker.channel.unsent:
-                worker.channel.flush()
-            worker.read()
-        elif what == "end":
-            self.remove(worker)
-            worker.died()
-        elif not worker.log.drain():
-            self._selector.unregister(worker.log.read_end)
-        if worker.ended:
-            self.remove(worker)
-
-    def _watch_for_room(self) -> None:
-        """Where something could not be sent at once, also wake up when there is room."""
-        for worker in self._workers:
-            if worker.channel.unsent != (worker in self._full):
-                self._full ^= {worker}
-                events = selectors.EVENT_READ
-                if worker in self._full:
-                    events |= selectors.EVENT_WRITE
-                fd = worker.channel.fileno()
-                self._selector.modify(fd, events, (worker, "channel"))
-
-
-def exchange(board: Switchboard, workers: Sequence[Worker]) -> list[Reply | WorkerError]:
-    """Wait until each of these workers, which all were asked, has an outcome."""
-    while any(worker.busy for worker in workers):
-        board.wait()
-    return [worker.take() for worker in workers]
-
-
-def exchange_one(board: Switchboard, worker: Worker, kind: type[R]) -> R:
-    """Wait for one worker's answer; what went wrong is raised."""
-    [outcome] = exchange(board, [worker])
-    if isinstance(outcome, WorkerError):
-        raise outcome
-    assert isinstance(outcome, kind)  # `protocol.check` saw to it
-    return outcome
+        what = f"{self._verb} of {self.subject}" if self.subject else self._verb
+        return f"{what} in {self.name}" if self.name else what

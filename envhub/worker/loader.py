@@ -13,7 +13,8 @@ def load_file(directory: Path, file: str, package: str) -> ModuleType:
     """Import a file as a module of the package that its directory is.
 
     Relative imports of siblings work through the package, plain ones through `sys.path`; both see
-    the file's directory first, as they would if it were run as a script.
+    the file's directory first, as they would if it were run as a script. What an `__init__.py` has
+    imported already is not executed again.
 
     Args:
         directory: The package.
@@ -26,7 +27,11 @@ def load_file(directory: Path, file: str, package: str) -> ModuleType:
     parts = Path(file).with_suffix("").parts
     for depth, part in enumerate(parts[:-1], start=1):
         parent = _load_package(directory.joinpath(*parts[:depth]), f"{parent.__name__}.{part}")
-    return _execute(f"{parent.__name__}.{parts[-1]}", path)
+    if parts[-1] == "__init__":
+        return parent
+    # A dot in the file's name would stand for a package that is not there.
+    name = f"{parent.__name__}.{parts[-1].replace('.', '_')}"
+    return sys.modules.get(name) or _execute(name, path)
 
 
 def load_object(target: str, declaring: ModuleType | None) -> object:
@@ -40,6 +45,8 @@ def load_object(target: str, declaring: ModuleType | None) -> object:
 
 
 def _load_package(directory: Path, name: str) -> ModuleType:
+    if name in sys.modules:
+        return sys.modules[name]
     init = directory / "__init__.py"
     if init.is_file():
         return _execute(name, init, [str(directory)])

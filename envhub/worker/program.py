@@ -7,6 +7,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from envhub.envs.normalize import AnyEnv, Entry, arrange, vectorize
@@ -47,8 +48,8 @@ def load_program(request: Load, plugins: Plugins) -> Program:
 def _load_source(source: FileSource, request: Load, plugins: Plugins) -> Program:
     module = load_file(Path(source.directory), source.file, source.package)
     make_env = getattr(module, "make_env", None)
-    has_hooks = any(name.startswith("envhub_") for name in vars(module))
-    if has_hooks:
+    # Callables only: a plugin's package that the file imports is called envhub_... too.
+    if any(name.startswith("envhub_") and callable(item) for name, item in vars(module).items()):
         plugins.register(module, source.name)
         declared = plugins.benchmarks(source.name)
         if len(declared) != 1:
@@ -150,6 +151,9 @@ def find_task(benchmark: Benchmark, suite: str, name: str) -> Task:
 
 def _arguments(make_env: Callable[..., object], env_args: Mapping[str, Value]) -> dict[str, Any]:
     """The keyword arguments for a published `make_env`: the contract's, and those it can take."""
+    for name in ("n_envs", "use_async_envs"):
+        if name in env_args:
+            raise ContractError(f"{name} is EnvHub's to give: leave that --env-arg out.")
     parameters = inspect.signature(make_env).parameters
     takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     offered: dict[str, Any] = {"n_envs": 1, "use_async_envs": False, **env_args}
@@ -167,15 +171,17 @@ def _arguments(make_env: Callable[..., object], env_args: Mapping[str, Value]) -
 
 
 def _task_of(env: AnyEnv, name: str, horizon: int | None) -> Task:
-    description = _attribute(env, "task_description") or _attribute(env, "task") or name
+    told = (_attribute(env, "task_description"), _attribute(env, "task"))
+    # Only text: the repr of an object would differ from run to run.
+    description = next((text for text in told if isinstance(text, str) and text), name)
     limit = horizon or _attribute(env, "_max_episode_steps")
     if limit is None and env.spec is not None:
         limit = env.spec.max_episode_steps
-    if not isinstance(limit, int) or limit < 1:
+    if not isinstance(limit, int | np.integer) or limit < 1:
         raise ContractError(
             f"Task {name!r} has no horizon: give --max-steps, or set _max_episode_steps on the env."
         )
-    return Task(name=name, description=str(description), horizon=limit)
+    return Task(name=name, description=description, horizon=int(limit))
 
 
 def _attribute(env: AnyEnv, name: str) -> Any:

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from envhub.errors import WorkerError
 from envhub.plugins import chosen
 from envhub.types import FileSource, Limits, PluginSource, Source, Value
 from envhub.worker.buffers import CHUNK
@@ -17,7 +18,6 @@ from envhub.worker.protocol import (
     Open,
     Opened,
     Render,
-    Request,
     Reset,
     SetAttr,
     Step,
@@ -27,17 +27,17 @@ from envhub.worker.protocol import (
 from envhub.worker.spaces import AnySpace, decode_space, leaves
 from envhub.worker.values import portable
 
+R = TypeVar("R")
 Observe = tuple[str, ...] | None
 """The leaves of an observation that somebody reads; None = all."""
 
 
 class RemoteEnv:
-    """One env. Every method but `spaces` and `texts` asks; `exchange` waits for the answers."""
+    """One env. Every method but `spaces` and `texts` asks; `worker.wait` gives the answer."""
 
     def __init__(self, name: str, limits: Limits, *, log: Path | None = None) -> None:
         self.worker = Worker(name, log=log)
         self._limits = limits
-        self._task = ""
         self._texts: frozenset[str] = frozenset()
 
     def load(
@@ -46,23 +46,23 @@ class RemoteEnv:
         """Load a benchmark's code, and the plugins whose hooks apply."""
         code = source.name if isinstance(source, PluginSource) else source
         request = Load(self._next(), code, dict(env_args), chosen() or (), horizon)
-        self.worker.ask(request, limit=self._limits.start, doing=f"Loading {_name(source)}")
+        self.worker.subject = _name(source)
+        self.worker.ask(request, self._limits.start, "loading")
 
     def open(self, suite: str, task: str) -> None:
         """Make the env of a task, ending the one before."""
-        self._task = task
-        self._ask(Open(self._next(), suite, task), self._limits.start, "making the env")
+        self.worker.subject = f"task {task!r}"
+        self.worker.ask(Open(self._next(), suite, task), self._limits.start, "making the env")
 
     def attach(self, memory: int, rows: int, row: int) -> None:
         """Share memory, in which this env has a row."""
         request = Attach(self._next(), rows, row)
-        doing = f"sharing memory for task {self._task!r}"
-        self.worker.ask(request, limit=self._limits.start, doing=doing, fds=(memory,))
+        self.worker.ask(request, self._limits.start, "sharing memory", (memory,))
 
     def reset(self, seed: int | None, options: Any = None, observe: Observe = None) -> None:
         """Reset the env."""
         request = Reset(self._next(), seed, portable(options), observe)
-        self._ask(request, self._limits.reset, "reset")
+        self.worker.ask(request, self._limits.reset, "reset")
 
     def step(
         self,
@@ -75,30 +75,38 @@ class RemoteEnv:
         """Take the steps whose actions are in shared memory, at most `CHUNK`."""
         assert 1 <= count <= CHUNK
         request = Step(self._next(), count, observe, scored, until_success)
-        self._ask(request, self._limits.step * count, "step")
+        self.worker.ask(request, self._limits.step * count, "step")
 
     def step_with(self, action: Any, *, observe: Observe = None) -> None:
         """Take one step with an action that has no place in shared memory."""
         request = Step(self._next(), 1, observe, inline=True, action=portable(action))
-        self._ask(request, self._limits.step, "step")
+        self.worker.ask(request, self._limits.step, "step")
 
     def render(self) -> None:
         """Render a frame."""
-        self._ask(Render(self._next()), self._limits.reset, "render")
+        self.worker.ask(Render(self._next()), self._limits.reset, "render")
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """Call a method of the env, or read an attribute."""
         request = Call(self._next(), name, portable(list(args)), portable(dict(kwargs)))
-        self._ask(request, self._limits.reset, f"call of {name!r}")
+        self.worker.ask(request, self._limits.reset, f"call of {name!r}")
 
     def set_attr(self, name: str, value: Any) -> None:
         """Set an attribute of the env."""
         request = SetAttr(self._next(), name, portable(value))
-        self._ask(request, self._limits.reset, f"setting {name!r}")
+        self.worker.ask(request, self._limits.reset, f"setting {name!r}")
 
     def close(self) -> None:
         """Close the env; the worker lives on."""
-        self._ask(Close(self._next()), self._limits.close, "close")
+        self.worker.ask(Close(self._next()), self._limits.close, "close")
+
+    def answer(self, kind: type[R]) -> R:
+        """Wait for the answer; what went wrong is raised."""
+        outcome = self.worker.wait()
+        if isinstance(outcome, WorkerError):
+            raise outcome
+        assert isinstance(outcome, kind)  # `protocol.check` saw to it
+        return outcome
 
     def spaces(self, opened: Opened) -> tuple[AnySpace, AnySpace]:
         """The observation and action space of an opened env.
@@ -126,9 +134,6 @@ class RemoteEnv:
             )
             raise self.worker.broken(reason)
         return reply.texts
-
-    def _ask(self, request: Request, limit: float, verb: str) -> None:
-        self.worker.ask(request, limit=limit, doing=f"{verb} of task {self._task!r}")
 
     def _next(self) -> int:
         return self.worker.next_id()

@@ -3,7 +3,7 @@
 import math
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,9 @@ from envhub.worker.protocol import (
     WasReset,
     encode,
 )
-from envhub.worker.spaces import Leaf, encode_space, flatten, leaves
+from envhub.worker.spaces import encode_space, leaves
 from envhub.worker.values import NotPortable, portable
+from envhub.worker.writing import Writer, writers
 
 _MAX_TEXT = 20_000
 
@@ -52,15 +53,26 @@ class Session:
         self._env: AnyEnv | None = None
         self._buffers: Buffers | None = None
         self._row = 0
-        self._leaves: tuple[Leaf, ...] = ()
         self._every: frozenset[str] = frozenset()
         self._observers: tuple[Any, ...] = ()
+        self._writers: list[Writer] = []
         self._reported: set[str] = set()
+        self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
+            Load: self._load,
+            Open: self._open,
+            Attach: self._attach,
+            Reset: self._reset,
+            Step: self._step,
+            Render: self._render,
+            Call: self._call,
+            SetAttr: self._set_attr,
+            Close: self._close,
+        }
 
     def answer(self, request: Request) -> bytes:
         """Do what is asked; whatever foreign code raises becomes an answer too."""
         try:
-            payload = encode(self._do(request))
+            payload = encode(self._handlers[type(request)](request))
             if len(payload) > MAX_FRAME:
                 raise ContractError(f"The answer has {len(payload)} bytes, more than {MAX_FRAME}.")
         except (Exception, SystemExit) as exc:
@@ -69,29 +81,9 @@ class Session:
             return encode(Failed(request.id, kind, text, _trace(exc), contract=contract))
         return payload
 
-    def _do(self, request: Request) -> Reply:
-        match request:
-            case Step():
-                return self._step(request)
-            case Reset():
-                return self._reset(request)
-            case Load():
-                self._program = load_program(request, self._plugins)
-                return Loaded(request.id, self._program.benchmark)
-            case Open():
-                return self._open(request)
-            case Attach():
-                return self._attach(request)
-            case Render():
-                return Returned(request.id, portable(self._open_env().render()))
-            case Call():
-                return self._call(request)
-            case SetAttr():
-                self._open_env().set_wrapper_attr(request.name, request.value)
-                return Done(request.id)
-            case Close():
-                self.close()
-                return Done(request.id)
+    def _load(self, request: Load) -> Loaded:
+        self._program = load_program(request, self._plugins)
+        return Loaded(request.id, self._program.benchmark)
 
     def close(self) -> None:
         """Close the env, if one is open."""
@@ -108,8 +100,7 @@ class Session:
         for wrapper in self._plugins.wrappers(task):
             env = wrapper(env)
         self._env = env
-        self._leaves = leaves(env.observation_space)
-        self._every = frozenset(leaf.path for leaf in self._leaves)
+        self._every = frozenset(leaf.path for leaf in leaves(env.observation_space))
         self._observers = observers(env)
         return Opened(
             request.id,
@@ -128,6 +119,7 @@ class Session:
         finally:
             os.close(fd)
         self._row = request.row
+        self._writers = writers(env.observation_space, self._buffers.observations, request.row)
         return Done(request.id)
 
     def _reset(self, request: Reset) -> WasReset:
@@ -165,6 +157,17 @@ class Session:
             request.id, rewards, bool(terminated), bool(truncated), successes, shown, texts
         )
 
+    def _render(self, request: Render) -> Returned:
+        return Returned(request.id, portable(self._open_env().render()))
+
+    def _set_attr(self, request: SetAttr) -> Done:
+        self._open_env().set_wrapper_attr(request.name, request.value)
+        return Done(request.id)
+
+    def _close(self, request: Close) -> Done:
+        self.close()
+        return Done(request.id)
+
     def _call(self, request: Call) -> Returned:
         value = self._open_env().get_wrapper_attr(request.name)
         if callable(value):
@@ -182,27 +185,18 @@ class Session:
 
     def _write(self, observation: Any, wanted: frozenset[str]) -> dict[str, str]:
         """Put an observation into shared memory; texts, which have no place there, are returned."""
-        if not wanted:
-            return {}
-        try:
-            values = flatten(self._open_env().observation_space, observation)
-        except (KeyError, IndexError, TypeError) as exc:
-            raise ContractError(
-                f"The observation does not fit its space: {type(exc).__name__}: {exc}."
-            ) from exc
         texts: dict[str, str] = {}
-        views = self._memory().observations
-        for leaf, value in zip(self._leaves, values, strict=True):
-            if leaf.path not in wanted:
-                continue
-            if leaf.dtype is None:
-                texts[leaf.path] = str(value)
-            else:
-                _copy(views[leaf.path][self._row, ...], value, leaf)
+        if not wanted:
+            return texts
+        for writer in self._writers:
+            if wanted is self._every or writer.leaf.path in wanted:
+                writer.write(observation, texts)
         return texts
 
     def _what_can_cross(self, values: object, what: str) -> dict[str, Any]:
         """The items that can cross; others are left out, and named once in the log."""
+        if type(values) is dict and not values:
+            return values
         if not isinstance(values, Mapping):
             raise ContractError(f"{what} must be a mapping, found {type(values).__name__}.")
         crossing: dict[str, Any] = {}
@@ -224,16 +218,6 @@ class Session:
         if self._buffers is None:
             raise ContractError("No memory is attached.")
         return self._buffers
-
-
-def _copy(target: np.ndarray[Any, Any], value: Any, leaf: Leaf) -> None:
-    array = np.asarray(value)
-    name = f"Observation {leaf.path!r}" if leaf.path else "The observation"
-    if array.shape != leaf.shape:
-        raise ContractError(f"{name} has shape {array.shape}; its space says {leaf.shape}.")
-    if not np.can_cast(array.dtype, target.dtype, "same_kind"):
-        raise ContractError(f"{name} has dtype {array.dtype}; its space says {leaf.dtype}.")
-    target[...] = array
 
 
 def _action(buffers: Buffers, row: int, index: int) -> Any:

@@ -165,17 +165,6 @@ def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
             return (Leaf(path, space.dtype, space.shape or ()),)
 
 
-def flatten(space: AnySpace, value: Any) -> list[Any]:
-    """The values at the leaves, in the order of `leaves`."""
-    match space:
-        case spaces.Dict():
-            return [f for k, v in space.items() for f in flatten(v, value[k])]
-        case spaces.Tuple():
-            return [f for i, v in enumerate(space.spaces) for f in flatten(v, value[i])]
-        case _:
-            return [value]
-
-
 def unflatten(space: AnySpace, values: Mapping[str, Any], path: str = "") -> Any:
     """The value of a space from the values at its leaves."""
     match space:

@@ -1,8 +1,8 @@
 """Plain values and numpy arrays as msgpack, both ways; no pickle.
 
-What crosses: None, bool, int of 64 bits, float, str, bytes, list, tuple, dict with text keys, numpy
-arrays and scalars of the dtypes below. `portable` prepares a value for the encoder; `extension` is
-the decoder's hook and refuses whatever does not fit together.
+What crosses: None, bool, int, float, str, bytes, list, tuple, dict with text keys, numpy arrays and
+scalars of the dtypes below. `portable` prepares a value for the encoder; `extension` is the
+decoder's hook and refuses whatever does not fit together.
 """
 
 import math
@@ -17,11 +17,14 @@ DTYPES = frozenset({
 })  # fmt: skip
 """All numpy dtypes that cross the border, as numpy spells them."""
 
-_ARRAY, _SCALAR, _TUPLE = 1, 2, 3
+_ARRAY, _SCALAR, _TUPLE, _WHOLE = 1, 2, 3, 4
+_MAX_WHOLE = 128
+"""Bytes of an integer. The seeds that numpy draws have 16, msgpack's integers 8."""
 _MAX_DIMS = 32
 _MAX_DEPTH = 32
 _Header = tuple[str, tuple[int, ...], bytes]
 _header = msgspec.msgpack.Decoder(_Header)
+_PLAIN = frozenset({bool, float, str, bytes})
 
 
 class NotPortable(TypeError):
@@ -34,14 +37,12 @@ def portable(value: Any, *, where: str = "", depth: int = 0) -> Any:
     Raises:
         NotPortable: It holds something that cannot cross.
     """
-    if value is None or isinstance(value, bool | float | str | bytes):
+    if value is None or type(value) in _PLAIN:
         return value
-    if isinstance(value, int):
-        return _whole(value, where)
     if isinstance(value, np.ndarray):
         return _array(value, where, _ARRAY)
-    if isinstance(value, np.generic):
-        return _array(np.asarray(value), where, _SCALAR)
+    if isinstance(value, int | float | str | bytes | np.generic):
+        return _single(value, where)
     if depth >= _MAX_DEPTH:
         raise NotPortable(f"{where or 'value'} is nested deeper than {_MAX_DEPTH} levels")
     if isinstance(value, tuple):
@@ -65,6 +66,8 @@ def extension(code: int, data: memoryview) -> Any:
     """
     if code == _TUPLE:
         return tuple(_items.decode(data))
+    if code == _WHOLE and len(data) <= _MAX_WHOLE:
+        return int.from_bytes(data, "little", signed=True)
     if code not in (_ARRAY, _SCALAR):
         raise ValueError(f"unknown extension {code}")
     dtype, shape, raw = _header.decode(data)
@@ -92,10 +95,28 @@ def _array(value: np.ndarray[Any, Any], where: str, code: int) -> msgspec.msgpac
     return msgspec.msgpack.Ext(code, msgspec.msgpack.encode(header))
 
 
-def _whole(value: int, where: str) -> int:
-    if not -(2**63) <= value < 2**64:
-        raise NotPortable(f"{where or 'value'} is an integer of more than 64 bits")
-    return int(value)
+def _single(value: Any, where: str) -> Any:
+    """One number or text. The encoder takes no subclasses; numpy.float64 and numpy.str_ are some."""
+    match value:
+        case str():
+            return str.__str__(value)
+        case bytes():
+            return bytes(value)
+        case np.generic():
+            return _array(np.asarray(value), where, _SCALAR)
+        case int():
+            return _whole(int(value), where)
+        case _:
+            return float(value)
+
+
+def _whole(value: int, where: str) -> Any:
+    if -(2**63) <= value < 2**64:
+        return value
+    size = value.bit_length() // 8 + 1
+    if size > _MAX_WHOLE:
+        raise NotPortable(f"{where or 'value'} is an integer of more than {_MAX_WHOLE} bytes")
+    return msgspec.msgpack.Ext(_WHOLE, value.to_bytes(size, "little", signed=True))
 
 
 def _key(key: object, where: str) -> str:

@@ -1,0 +1,481 @@
+"""What a worker does to itself stays its own: an error that says all, and nothing left behind."""
+
+import gc
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import envhub
+from envhub.envs.crew import Opening
+from envhub.envs.vector import LazyVectorEnv
+from envhub.errors import WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+from envhub.types import FileSource, Limits
+
+pytestmark = pytest.mark.timeout(60)
+
+ASSETS = Path(__file__).parent / "assets"
+PATIENT = Limits(start=60, reset=60, step=60, close=20)
+ROOT = str(Path(envhub.__file__).parent.parent)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left(tmp_path, monkeypatch):
+    """After every test: no process, descriptor, shared memory or directory of a worker is left."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    (tmp_path / "marker").touch()
+    before = descriptors()
+    yield
+    gc.collect()
+    assert wait_for_end(tmp_path) == []
+    assert descriptors() - before == set()
+    assert shared_memories() == []
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.fixture
+def crew(tmp_path):
+    """Makes three envs, of which number 1 misbehaves once where and how it is told."""
+    made = []
+
+    def make(where="", what="", limits=PATIENT, n_envs=3, row=1):
+        (tmp_path / "armed").touch()
+        arguments = {"room": str(tmp_path), "where": where, "what": what, "row": row}
+        made.append(vector("crew", "reach", arguments, limits, n_envs))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+@pytest.fixture
+def litter(tmp_path):
+    """Makes envs that start processes of every kind and never end them."""
+    made = []
+
+    def make(n_envs=1):
+        arguments = {"marker": str(tmp_path / "marker")}
+        made.append(vector("litter", "litter", arguments, PATIENT, n_envs))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+def vector(name, task, arguments, limits, n_envs):
+    """What `make_env` makes, without the process that describes the benchmark."""
+    source = FileSource(str(ASSETS / f"fault_{name}"), "env.py", f"fault_{name}", name)
+    return LazyVectorEnv(Opening(source, name, task, arguments, limits, 1000), n_envs)
+
+
+def run_to(where, env):
+    """Use an env until it has come to a constructor, reset or step."""
+    env.reset(seed=0)
+    if where == "step":
+        env.step(np.zeros(3, np.int64))
+
+
+def closed(tmp_path):
+    """The envs that were closed, each once."""
+    rows = (tmp_path / "closed").read_text().split()
+    assert len(rows) == len(set(rows))
+    return {int(row) for row in rows}
+
+
+DOING = {
+    "constructor": "making the env of task 'reach' in env 1: ",
+    "reset": "reset of task 'reach' in env 1: ",
+    "step": "step of task 'reach' in env 1: ",
+}
+SHORT = Limits(start=8, reset=2, step=2, close=20)
+DEATHS = {
+    "raises": (WorkerRaised, "RuntimeError: the gripper is stuck"),
+    "quits": (WorkerRaised, "SystemExit: that is all"),
+    "runs_out_of_memory": (WorkerRaised, "MemoryError"),
+    "exits": (WorkerDied, "its process ended with exit code 7."),
+    "interrupts": (WorkerDied, "its process ended with exit code 1"),
+    "is_killed": (WorkerDied, "its process was killed by SIGKILL, most likely by the kernel"),
+    "is_killed_for_memory": (WorkerDied, "its process was killed by SIGKILL, most likely"),
+    "crashes": (WorkerDied, "its process was killed by SIGSEGV"),
+    "leaves_no_directory": (WorkerDied, "its process was killed by SIGKILL"),
+    "forks_and_dies": (WorkerDied, "its process was killed by SIGKILL"),
+    "floods_and_exits": (WorkerDied, "its process ended with exit code 7."),
+    "hangs": (WorkerTimeout, "no answer within "),
+    "spins": (WorkerTimeout, "no answer within "),
+    "floods_on": (WorkerTimeout, "no answer within "),
+}
+EVERYWHERE = ["raises", "exits", "is_killed", "runs_out_of_memory", "hangs"]
+CASES = [(where, what) for what in EVERYWHERE for where in DOING] + [
+    ("step", what) for what in DEATHS if what not in EVERYWHERE
+]
+
+
+@pytest.mark.parametrize(("where", "what"), CASES)
+def test_one_env_of_three_fails(where, what, crew, tmp_path):
+    kind, problem = DEATHS[what]
+    env = crew(where, what, SHORT if kind is WorkerTimeout else PATIENT)
+    with pytest.raises(kind) as caught:
+        run_to(where, env)
+    assert str(caught.value).startswith(DOING[where] + problem)
+    if what != "floods_on":
+        assert f"\n  | about to do it: {what}" in str(caught.value) or "flood" in what
+    assert closed(tmp_path) >= ({0, 2} if where != "constructor" else set())
+    assert children() == []
+
+    observations, _ = env.reset(seed=0)
+    assert observations.tolist() == [[0, 0], [1, 0], [2, 0]]
+    observations, *_ = env.step(np.zeros(3, np.int64))
+    assert observations.tolist() == [[0, 1], [1, 1], [2, 1]]
+
+
+def test_the_last_lines_of_a_flood_are_quoted_and_no_more(crew):
+    env = crew("step", "floods_and_exits")
+    with pytest.raises(WorkerDied) as caught:
+        run_to("step", env)
+    assert str(caught.value).endswith("\n  | the flood is over")
+    assert len(str(caught.value)) < 10_000
+
+
+def test_a_flood_alone_does_no_harm(crew):
+    env = crew("step", "floods")
+    env.reset(seed=0)
+    observations, *_ = env.step(np.zeros(3, np.int64))
+    assert observations.tolist() == [[0, 1], [1, 1], [2, 1]]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("where", ["constructor", "reset", "step"])
+def test_death_is_noticed_long_before_the_limit_though_a_child_holds_the_socket(where, crew):
+    """The limit is 60 s; this test may take 30."""
+    env = crew(where, "forks_and_dies")
+    with pytest.raises(WorkerDied, match="in env 1: its process was killed by SIGKILL"):
+        run_to(where, env)
+
+
+def test_a_process_that_goes_on_twice_is_ended(crew):
+    """After an env's fork both processes answer: one of the answers was not asked for."""
+    env = crew("step", "forks_twice")
+    env.reset(seed=0)
+    with pytest.raises(WorkerDied, match=r"in env 1: its process .*answered"):
+        for _ in range(1000):
+            env.step(np.zeros(3, np.int64))
+    env.reset(seed=0)
+
+
+@pytest.mark.parametrize("what", ["raises", "hangs", "exits", "floods", "floods_on"])
+def test_an_env_that_cannot_be_closed_is_ended(what, crew, tmp_path):
+    env = crew("close", what, Limits(close=2))
+    env.reset(seed=0)
+    env.close()
+    assert closed(tmp_path) == {0, 1, 2}
+    assert children() == []
+
+
+def test_a_slow_close_takes_no_time_from_the_others(crew, tmp_path):
+    """Env 0 hangs till the limit; env 2 would wait with it if nobody took what it prints."""
+    env = crew("close", "hangs", Limits(close=3), row=0)
+    env.reset(seed=0)
+    env.close()
+    assert closed(tmp_path) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("which", ["worker", "guard"])
+def test_a_process_killed_from_outside_while_nothing_is_asked(which, crew, tmp_path):
+    env = crew()
+    env.reset(seed=0)
+    guard = children()[1]
+    victim = guard if which == "guard" else children(guard)[0]
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: not alive(victim))
+    with pytest.raises(WorkerDied, match="step of task 'reach' in env 1: .* killed by SIGKILL"):
+        env.step(np.zeros(3, np.int64))
+    assert closed(tmp_path) == {0, 2}
+    env.reset(seed=0)
+
+
+def test_an_env_that_died_unasked_says_why_when_it_is_asked(crew):
+    """The host learns of the death while it waits for another env."""
+    env = crew("reset", "is_killed")
+    env.reset(seed=0, options={"reset_mask": np.array([True, False, False])})
+    guard = children()[1]
+    wait_for = threading.Timer(0.2, os.kill, (children(guard)[0], signal.SIGKILL))
+    wait_for.start()
+    env._crew.ask([0], lambda _, remote: remote.call("wait", (), {}), object)
+    with pytest.raises(WorkerDied, match=r"in env 1: its process was killed by SIGKILL"):
+        env.step(np.zeros(3, np.int64))
+
+
+def test_what_fails_in_the_constructor_fails_for_make_env_too(tmp_path):
+    """The same through the public door."""
+    (tmp_path / "armed").touch()
+    arguments = {"room": str(tmp_path), "where": "step", "what": "exits"}
+    envs = envhub.make_env(str(ASSETS / "fault_crew"), n_envs=2, env_args=arguments)
+    env = envs["crew"]["reach"]
+    env.reset(seed=0)
+    with pytest.raises(WorkerDied, match="step of task 'reach' in env 1: its process ended with"):
+        env.step(np.zeros(2, np.int64))
+    env.reset(seed=0)
+    env.close()
+
+
+def test_two_failures_are_one_error_with_a_note(crew, tmp_path):
+    env = crew()
+    env.reset(seed=0)
+    for guard in children()[:2]:
+        os.kill(children(guard)[0], signal.SIGKILL)
+    with pytest.raises(WorkerDied, match="in env 0") as caught:
+        env.step(np.zeros(3, np.int64))
+    assert any("in env 1: its process was killed" in note for note in caught.value.__notes__)
+
+
+def test_a_value_that_cannot_cross_for_one_env_harms_none(crew):
+    env = crew()
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="is a object"):
+        env.set_attr("count", [5, object(), 5])
+    env.set_attr("count", [5, 6, 7])
+    assert env.get_attr("count") == (5, 6, 7)
+
+
+def test_an_interrupt_while_waiting_ends_the_envs_and_a_reset_starts_anew(crew):
+    env = crew("step", "hangs")
+    env.reset(seed=0)
+    interrupt = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        env.step(np.zeros(3, np.int64))
+    observations, _ = env.reset(seed=0)
+    assert observations.tolist() == [[0, 0], [1, 0], [2, 0]]
+
+
+def test_when_one_worker_cannot_be_started_none_is_left(crew, monkeypatch):
+    """As when descriptors run out."""
+    import resource
+
+    env = crew(n_envs=8)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    top = max(int(fd) for fd in os.listdir("/proc/self/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (top + 12, hard))
+    try:
+        before = descriptors()
+        with pytest.raises(OSError, match="Too many open files"):
+            env.reset(seed=0)
+        gc.collect()
+        assert descriptors() - before == set()
+        assert children() == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    observations, _ = env.reset(seed=0)
+    assert observations[:, 0].tolist() == list(range(8))
+
+
+class TestNothingIsLeft:
+    def test_after_opening_and_closing(self, litter):
+        env = litter()
+        env.reset(seed=0)
+        env.close()
+        before = descriptors(), threading.active_count()
+        for _ in range(10):
+            env.reset(seed=0)
+            env.close()
+        gc.collect()
+        assert (descriptors(), threading.active_count()) == before
+        assert children() == []
+
+    def test_after_an_env_was_dropped(self, litter, tmp_path):
+        source = FileSource(str(ASSETS / "fault_litter"), "env.py", "fault_litter", "litter")
+        arguments = {"marker": str(tmp_path / "marker")}
+        env = LazyVectorEnv(Opening(source, "litter", "litter", arguments, PATIENT, 1000), 1)
+        env.reset(seed=0)
+        assert children() != []
+        del env
+        gc.collect()
+        assert children() == []
+
+    def test_when_the_worker_is_killed(self, litter, tmp_path):
+        env = litter(2)
+        env.reset(seed=0)
+        with pytest.raises(WorkerDied, match="in env 1: its process was killed by SIGKILL"):
+            env.step(np.array([0, 1]))
+        assert wait_for_end(tmp_path) == []
+
+    @pytest.mark.parametrize("ending", ["pass", "os._exit(0)", "raise SystemExit(0)", "suicide()"])
+    def test_when_the_host_ends_without_closing(self, ending, tmp_path):
+        host = start_host(f"env.reset(seed=0)\nprint('ready', flush=True)\n{ending}", tmp_path)
+        output, errors = host.communicate(timeout=50)
+        assert output == "ready\n"
+        assert errors == ""
+        assert host.returncode == (-signal.SIGTERM if "suicide" in ending else 0)
+        assert wait_for_end(tmp_path) == []
+
+    @pytest.mark.parametrize("moment", range(3))
+    def test_when_the_host_is_killed_at_a_random_moment(self, moment, tmp_path):
+        kill_host(random.uniform(0, 1.5), tmp_path)
+
+    def test_when_a_host_is_killed_whose_envs_run(self, tmp_path):
+        kill_host(None, tmp_path)
+
+    def test_when_the_thread_that_used_the_env_has_ended(self, crew):
+        """The parent-death signal follows the thread that started a process."""
+        env = crew()
+        user = threading.Thread(target=env.reset)
+        user.start()
+        user.join()
+        time.sleep(0.1)
+        observations, *_ = env.step(np.zeros(3, np.int64))
+        assert observations[:, 1].tolist() == [1, 1, 1]
+
+
+class TestHostThatForks:
+    def test_a_fork_that_ends_leaves_the_envs_alone(self, tmp_path):
+        body = """
+env.reset(seed=0)
+pid = os.fork()
+if pid == 0:
+    sys.exit()
+os.waitpid(pid, 0)
+for _ in range(3):
+    env.step([0])
+assert len(list(pathlib.Path(tempfile.gettempdir()).iterdir())) == 1
+env.close()
+print("done")
+"""
+        host = start_host(body, tmp_path)
+        assert host.communicate(timeout=50) == ("done\n", "")
+
+    def test_a_fork_that_lives_does_not_keep_envs_from_closing(self, crew, tmp_path):
+        env = crew(limits=Limits(close=20))
+        env.reset(seed=0)
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(60)
+            os._exit(0)
+        try:
+            env.close()
+            assert closed(tmp_path) == {0, 1, 2}
+            assert children() == [pid]
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+HOST = """
+import os, pathlib, signal, sys, tempfile
+import envhub
+def suicide():
+    signal.raise_signal(signal.SIGTERM)
+[env] = envhub.make_env({ref!r}, env_args={{"marker": {marker!r}}})["litter"].values()
+{body}
+"""
+FOREVER = """
+print("ready", flush=True)
+while True:
+    env.reset(seed=0)
+    print("open", flush=True)
+    env.step([0])
+    env.close()
+"""
+
+
+def start_host(body, tmp_path):
+    """Another process that makes envs that litter."""
+    marker = str(tmp_path / "marker")
+    script = HOST.format(ref=str(ASSETS / "fault_litter"), marker=marker, body=body)
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+
+
+def kill_host(delay, tmp_path):
+    """Kill a host so many seconds after it was started, or once its env is open."""
+    print(f"killing after {delay} s")
+    host = start_host(FOREVER, tmp_path)
+    if delay is None:
+        while "open" not in host.stdout.readline():
+            pass
+    else:
+        time.sleep(delay)
+    host.kill()
+    _, errors = host.communicate(timeout=50)
+    assert errors == ""
+    assert wait_for_end(tmp_path) == []
+
+
+def wait_for_end(directory):
+    """Those who still have something of a directory open after a while."""
+    deadline = time.monotonic() + 20
+    while survivors(directory) or survivors(directory):  # one may fork while we look
+        if time.monotonic() > deadline:
+            return survivors(directory)
+        time.sleep(0.02)
+    return []
+
+
+def survivors(directory):
+    """Processes that stand in a directory, hold a file there, or were started with its name."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit() or int(process.name) == os.getpid():
+            continue
+        try:
+            links = [os.readlink(process / "cwd")]
+            links += [os.readlink(link) for link in (process / "fd").iterdir()]
+            command = (process / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if any(link.startswith(str(directory)) for link in links) or str(directory) in command:
+            found.append((int(process.name), command))
+    return found
+
+
+def descriptors():
+    """What this process has open; the selectors' own are told apart by number."""
+    found = set()
+    for link in Path("/proc/self/fd").iterdir():
+        try:
+            found.add((link.name, os.readlink(link)))
+        except OSError:  # the one that lists them
+            continue
+    return {(name, target) for name, target in found if not target.startswith("/proc/")}
+
+
+def shared_memories():
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in maps if "memfd:envhub" in line]
+
+
+def children(pid=None):
+    """The children of a process, by all of its threads, in order of birth."""
+    tasks = Path(f"/proc/{pid or os.getpid()}/task")
+    return [int(child) for path in tasks.glob("*/children") for child in path.read_text().split()]
+
+
+def alive(pid):
+    """Whether a process runs; a zombie does not."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def wait_until(true):
+    while not true():
+        time.sleep(0.005)

@@ -1,0 +1,215 @@
+"""Real processes: tools that answer or do not, children that end or have to be ended."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from envhub.process import Finished, describe_exit, run, spawn
+
+LONG = 60.0
+"""A limit that nothing here reaches."""
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and is not reaped does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+def wait_until(condition) -> None:
+    """Look again and again; pytest's own limit is the only one."""
+    while not condition():
+        time.sleep(0.01)
+
+
+class TestRun:
+    @pytest.mark.parametrize(
+        ("script", "finished"),
+        [
+            ("echo out; echo err >&2", Finished(0, "out\n", "err\n")),
+            ("exit 7", Finished(7, "", "")),
+            ("kill -SEGV $$", Finished(-11, "", "")),
+            ("cat", Finished(0, "", "")),
+            (r"printf '\377'", Finished(0, "\N{REPLACEMENT CHARACTER}", "")),
+        ],
+    )
+    def test_an_end(self, script, finished):
+        assert run(["sh", "-c", script], timeout=LONG) == finished
+
+    def test_more_output_than_a_pipe_holds(self):
+        done = run(["head", "-c", "1000000", "/dev/zero"], timeout=LONG)
+        assert done == Finished(0, "\0" * 1_000_000, "")
+
+    def test_where_and_with_what(self, tmp_path):
+        variables = {"PATH": os.environ["PATH"], "A": "b"}
+        done = run(["sh", "-c", "pwd; echo $A$HOME"], timeout=LONG, env=variables, cwd=tmp_path)
+        assert done == Finished(0, f"{tmp_path}\nb\n", "")
+
+    def test_a_path_is_an_argument_too(self, tmp_path):
+        (tmp_path / "file").write_text("text")
+        assert run([Path("/bin/cat"), tmp_path / "file"], timeout=LONG) == Finished(0, "text", "")
+
+    def test_no_such_tool(self, tmp_path):
+        assert run(["no-such-tool"], timeout=LONG) is None
+        assert run([tmp_path], timeout=LONG) is None
+        assert run(["true"], timeout=LONG, cwd=tmp_path / "nowhere") is None
+
+    def test_a_tool_that_is_no_program(self, tmp_path):
+        tool = tmp_path / "tool"
+        tool.write_bytes(b"\x00\x01\x02\x03")
+        tool.chmod(0o755)
+        assert run([tool], timeout=LONG) is None
+
+    def test_one_that_does_not_end(self, tmp_path):
+        file = tmp_path / "pids"
+        script = f"sleep 1000 & echo $$ $! > {file}; wait"
+        assert run(["sh", "-c", script], timeout=1.0) is None
+        pids = file.read_text().split()
+        assert len(pids) == 2
+        wait_until(lambda: not any(alive(int(pid)) for pid in pids))
+
+    def test_one_that_ends_but_leaves_somebody_with_its_output(self, tmp_path):
+        file = tmp_path / "pid"
+        assert run(["sh", "-c", f"sleep 1000 & echo $! > {file}"], timeout=1.0) is None
+        wait_until(lambda: not alive(int(file.read_text())))
+
+
+@pytest.fixture
+def children():
+    """Spawns; whatever is left at the end is ended."""
+    started = []
+
+    def start(*argv: str, output: int = 2, pass_fds=(), env=None, cwd: Path = Path("/")):
+        variables = {"PATH": os.environ["PATH"]} if env is None else env
+        child = spawn(argv, env=variables, cwd=cwd, output=output, pass_fds=pass_fds)
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.end()
+
+
+class TestSpawn:
+    def test_what_a_child_gets(self, children, tmp_path):
+        read, write = os.pipe()
+        extra_read, extra_write = os.pipe()
+        script = f"pwd; env | grep ^A; cat; echo oops >&2; echo more >/dev/fd/{extra_write}"
+        variables = {"PATH": os.environ["PATH"], "A": "1"}
+        child = children(
+            "sh", "-c", script, output=write, pass_fds=(extra_write,), env=variables, cwd=tmp_path
+        )
+        os.close(write)
+        os.close(extra_write)
+        with os.fdopen(read) as output, os.fdopen(extra_read) as extra:
+            assert output.read() == f"{tmp_path}\nA=1\noops\n"
+            assert extra.read() == "more\n"
+        assert child.wait(LONG)
+        assert child.poll() == 0
+
+    def test_a_session_of_its_own(self, children):
+        child = children("sleep", "1000")
+        assert os.getsid(child.pid) == os.getpgid(child.pid) == child.pid
+
+    def test_what_cannot_be_started(self, tmp_path):
+        for argv, cwd in ((["no-such-tool"], tmp_path), (["true"], tmp_path / "nowhere")):
+            with pytest.raises(FileNotFoundError):
+                spawn(argv, env={}, cwd=cwd, output=2, pass_fds=())
+
+    def test_a_child_outlives_the_thread_that_asked_for_it(self, children, tmp_path):
+        """The signal that binds a child to its parent is sent when the parent's thread ends."""
+        ready = tmp_path / "ready"
+        bound = (
+            "import ctypes, pathlib, time; ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
+            f"pathlib.Path({str(ready)!r}).touch(); time.sleep(1000)"
+        )
+        found = []
+        asking = threading.Thread(
+            target=lambda: found.append(children(sys.executable, "-c", bound))
+        )
+        asking.start()
+        asking.join()
+        wait_until(ready.exists)
+        assert not found[0].wait(0.2)
+
+    def test_after_a_fork(self):
+        code = """if True:
+            import os
+            from pathlib import Path
+            from envhub.process import spawn
+
+            def start():
+                child = spawn(["true"], env={}, cwd=Path("/"), output=2, pass_fds=())
+                return child.wait(60.0) and child.end() == 0
+
+            assert start()
+            pid = os.fork()
+            if pid == 0:
+                os._exit(0 if start() else 1)
+            assert os.waitpid(pid, 0)[1] == 0
+        """
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+class TestChild:
+    def test_end(self, children):
+        child = children("sleep", "1000")
+        assert child.poll() is None
+        assert not child.wait(0.0)
+        assert child.end() == -signal.SIGTERM
+        assert not alive(child.pid)
+
+    def test_end_is_harmless_when_repeated(self, children):
+        child = children("sh", "-c", "exit 3")
+        assert child.wait(LONG)
+        assert child.pidfd >= 0
+        assert [child.end(), child.end(), child.poll()] == [3, 3, 3]
+        assert child.pidfd == -1
+
+    def test_one_that_does_not_listen(self, children, tmp_path):
+        file = tmp_path / "pid"
+        script = f"trap '' TERM; sleep 1000 & echo $! > {file}.new; mv {file}.new {file}; wait"
+        child = children("sh", "-c", script)
+        wait_until(file.exists)
+        assert child.end() == -signal.SIGKILL
+        wait_until(lambda: not alive(int(file.read_text())))
+
+    def test_the_descriptor_tells_of_its_end(self, children):
+        child = children("sleep", "1000")
+        assert select.select([child.pidfd], [], [], 0.0)[0] == []
+        os.kill(child.pid, signal.SIGKILL)
+        assert select.select([child.pidfd], [], [], LONG)[0] == [child.pidfd]
+        assert child.poll() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "ended with exit code 0"),
+        (1, "ended with exit code 1"),
+        (3, "ended with exit code 3"),
+        (128, "ended with exit code 128"),
+        (255, "ended with exit code 255"),
+        (-6, "was killed by SIGABRT"),
+        (-9, "was killed by SIGKILL, most likely by the kernel for want of memory"),
+        (137, "was killed by SIGKILL, most likely by the kernel for want of memory"),
+        (-11, "was killed by SIGSEGV"),
+        (139, "was killed by SIGSEGV"),
+        (143, "was killed by SIGTERM"),
+        (-40, "was killed by signal 40"),
+        (168, "ended with exit code 168"),
+    ],
+)
+def test_describe_exit(code, words):
+    assert describe_exit(code) == words
