@@ -110,9 +110,8 @@ class TestDeclared:
             ("", "The benchmark names ':make', but .* has no 'make'."),
             ("def make(task): return 42", ":make returned a int, not a gymnasium Env."),
             (
-                "import gymnasium as gym\n"
-                "def make(task): return gym.make_vec('CartPole-v1', vectorization_mode='sync')",
-                ":make returned a SyncVectorEnv, not a gymnasium Env.",
+                "from gymnasium import make_vec\ndef make(task): return make_vec('CartPole-v1')",
+                ":make returned a CartPoleVectorEnv, not a gymnasium Env.",
             ),
         ],
     )
@@ -172,19 +171,25 @@ def test_published_files(load, name, expected):
 BAD_FILES = {
     "no_benchmark": (
         ContractError,
-        "env.py is no benchmark: it has neither a function make_env(n_envs, ...) nor hooks marked "
-        "with @envhub.hookimpl. Add one of them.",
+        (
+            "env.py is no benchmark: it has neither a function make_env(n_envs, ...) nor hooks marked"
+            " with @envhub.hookimpl. Add one of them."
+        ),
     ),
     "two_benchmarks": (ContractError, "env.py declares 2 benchmarks; declare one."),
     "misspelled_hook": (
         PluginError,
-        "Plugin 'misspelled_hook' implements envhub_benchmark, which is no hook; the hooks are "
-        "envhub_benchmarks, envhub_wrap_env.",
+        (
+            "Plugin 'misspelled_hook' implements envhub_benchmark, which is no hook; the hooks are"
+            " envhub_benchmarks, envhub_wrap_env."
+        ),
     ),
     "bad_return": (
         InvalidEnvs,
-        "make_env must return a gymnasium Env or VectorEnv, a callable that makes an Env or a list "
-        "of them, {task: env} or {suite: {task: env}}: at suite / task: an int.",
+        (
+            "make_env must return a gymnasium Env or VectorEnv, a callable that makes an Env or a list"
+            " of them, {task: env} or {suite: {task: env}}: at suite / task: an int."
+        ),
     ),
     "no_horizon": (
         ContractError,
@@ -299,7 +304,7 @@ class TestTask:
         ],
     )
     def test_no_horizon(self, told):
-        with pytest.raises(ContractError, match="^Task 'name' has no horizon: give --max-steps, "):
+        with pytest.raises(ContractError, match=r"^Task 'name' has no horizon: give --max-steps, "):
             adapted(lambda: Counting(**told), None)
 
     @pytest.mark.parametrize(
@@ -331,12 +336,12 @@ class TestMake:
     @pytest.mark.parametrize(
         ("kind", "calls"),
         [
-            (lambda made: Counting(), 2),
-            (lambda made: Counting, 1),
-            (lambda made: [Counting], 1),
-            (lambda made: {"t": Counting()}, 2),
-            (lambda made: SyncVectorEnv([Counting]), 2),
-            (lambda made: lambda: SyncVectorEnv([Counting]), 1),
+            (lambda: Counting(), 2),
+            (lambda: Counting, 1),
+            (lambda: [Counting], 1),
+            (lambda: {"t": Counting()}, 2),
+            (lambda: SyncVectorEnv([Counting]), 2),
+            (lambda: lambda: SyncVectorEnv([Counting]), 1),
         ],
     )
     def test_each_env_is_given_out_once(self, kind, calls):
@@ -344,7 +349,7 @@ class TestMake:
 
         def make_env(n_envs=1):
             made.append(n_envs)
-            return kind(made)
+            return kind()
 
         program = Adapted(make_env, "name", {}, 10)
         [(suite, (task,))] = program.benchmark.suites.items()

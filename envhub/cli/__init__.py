@@ -105,6 +105,6 @@ def _trace(error: EnvHubError) -> str:
     """The traceback here, after the one in the worker if there was one."""
     import traceback
 
-    here = "".join(traceback.format_exception(error))
+    here = "".join(traceback.format_exception(error)).rstrip()
     inside = error.traceback if isinstance(error, WorkerRaised) else ""
     return f"In the worker:\n{inside}\nHere:\n{here}" if inside else here

@@ -112,17 +112,17 @@ def _named(mapping: Mapping[Any, object], where: Key) -> dict[str, object]:
     named: dict[str, object] = {}
     for key, value in mapping.items():
         if isinstance(key, bool) or not isinstance(key, str | int):
-            problem = f"{_at(where)}key {key!r} is neither text nor a whole number."
+            problem = f"{_at(where)}the key {key!r}, which is neither text nor a whole number."
             raise InvalidEnvs(problem, (*where, key))
         name = str(key)
         if not NAME.fullmatch(name):
             problem = (
-                f"{_at(where)}key {key!r} cannot be a name; names start with a letter or digit and "
-                "hold letters, digits and . _ + -"
+                f"{_at(where)}the key {key!r}, which cannot be a name; names start with a letter "
+                "or digit and hold at most 200 letters, digits and . _ + -"
             )
             raise InvalidEnvs(problem, (*where, name))
         if name in named:
-            raise InvalidEnvs(f"{_at(where)}two keys read {name!r} as text.", (*where, name))
+            raise InvalidEnvs(f"{_at(where)}two keys that read {name!r}.", (*where, name))
         named[name] = value
     return named
 
@@ -138,8 +138,9 @@ def _entry(value: object, key: Key) -> Entry:
         case Sequence():
             wrong = [_kind(item) for item in value if not _is_maker(item)]
             if wrong or not value:
-                problem = f"{_at(key)}a list must hold callables that each make an Env, found "
-                raise InvalidEnvs(problem + (wrong[0] if wrong else "none") + ".", key)
+                found = f"a list with {wrong[0]}" if wrong else "an empty list"
+                problem = f"{_at(key)}{found}; it must hold callables that each make an Env."
+                raise InvalidEnvs(problem, key)
             return value
         case _ if _is_maker(value):
             return value  # type: ignore[return-value]

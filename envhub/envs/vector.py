@@ -57,6 +57,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         self._finalizer: weakref.finalize[[], LazyVectorEnv] | None = None
         self._ended = np.zeros(num_envs, np.bool_)
         self._texts: dict[str, list[str]] = {}
+        self._scalars: frozenset[str] = frozenset()
 
     def __getattr__(self, name: str) -> Any:
         """The spaces, which only the env knows: the first is made to ask it."""
@@ -160,8 +161,9 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         if fresh:
             self._know(crew)
             self._ended[:] = False
-            paths = [f.path for f in leaves(self.single_observation_space) if f.dtype is None]
-            self._texts = {path: [""] * self.num_envs for path in paths}
+            found = leaves(self.single_observation_space)
+            self._texts = {leaf.path: [""] * self.num_envs for leaf in found if leaf.dtype is None}
+            self._scalars = frozenset(leaf.path for leaf in found if leaf.scalar)
         return crew, buffers
 
     def _learn(self) -> Opened:
@@ -175,7 +177,10 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
 
     def _know(self, crew: Crew) -> None:
         assert crew.spaces is not None
+        known = [self.__dict__.get(f"single_{kind}_space") for kind in ("observation", "action")]
         self._opened = crew.opened
+        if list(crew.spaces) == known:  # kept: the caller may have seeded them
+            return
         self.single_observation_space, self.single_action_space = crew.spaces
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
@@ -199,7 +204,10 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         try:
             replies = self._guarded(lambda: crew.question(ask, Returned))
         except WorkerError as exc:
-            raise as_attribute_error(exc) from exc
+            error = as_attribute_error(exc)
+            if error is exc:
+                raise
+            raise error from exc
         return tuple(reply.value for reply in replies)
 
     def _asker(self, actions: Any, buffers: Buffers) -> Callable[[int, RemoteEnv], None]:
@@ -307,7 +315,8 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         assert buffers is not None
         values: dict[str, Any] = {path: texts[row] for path, texts in self._texts.items()}
         for path, view in buffers.observations.items():
-            values[path] = _copied(view[row, ...])[()]
+            copied = _copied(view[row, ...])
+            values[path] = copied[()] if path in self._scalars else copied
         return unflatten(self.single_observation_space, values)
 
 
@@ -329,4 +338,4 @@ def _plain(action: Any) -> Any:
 
 def _copied(view: Array) -> Array:
     """A copy; a byte of a foreign bool that is neither 0 nor 1 is made one of them."""
-    return view.view(np.uint8) != 0 if view.dtype == np.bool_ else view.copy()
+    return np.asarray(view.view(np.uint8) != 0) if view.dtype == np.bool_ else view.copy()

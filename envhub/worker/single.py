@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from envhub.envs.normalize import AnyVectorEnv
@@ -20,6 +20,12 @@ class EnvOfVector(gym.Env[Any, Any]):
         self.metadata = dict(vector.metadata)
         self.render_mode = vector.render_mode
         self.spec = vector.spec
+
+    @property
+    def np_random_seed(self) -> int:
+        """The seed of the only env."""
+        seeds: Any = self._vector.np_random_seed
+        return cast("int", seeds[0] if isinstance(seeds, tuple) else seeds)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -59,13 +65,30 @@ class EnvOfVector(gym.Env[Any, Any]):
 
     def get_wrapper_attr(self, name: str) -> Any:
         """An attribute of this env, of the vector environment, or of its env."""
-        for owner in (self, self._vector):
+        for owner in (self, *self._layers()):
             if hasattr(owner, name):
                 return getattr(owner, name)
-        get_attr = getattr(self._vector, "get_attr", None)
-        if get_attr is None:
-            raise AttributeError(name)
-        return get_attr(name)[0]
+        inner: Any = self._vector.unwrapped
+        # Asked first, because an AsyncVectorEnv ends when it is asked for what its envs lack.
+        if not hasattr(inner, "call") or not inner.call("has_wrapper_attr", name)[0]:
+            raise AttributeError(f"{self._vector} has no attribute {name!r}")
+        return inner.get_attr(name)[0]
+
+    def set_wrapper_attr(self, name: str, value: Any, *, force: bool = True) -> bool:
+        """Set an attribute of the only env, or of a vector environment that holds none."""
+        inner: Any = self._vector.unwrapped
+        if hasattr(inner, "set_attr"):
+            inner.set_attr(name, [value])
+        else:
+            setattr(inner, name, value)
+        return True
+
+    def _layers(self) -> list[AnyVectorEnv]:
+        """The vector environment, and what it wraps."""
+        found = [self._vector]
+        while isinstance(found[-1], VectorWrapper):
+            found.append(found[-1].env)
+        return found
 
     def _first(self, observations: Any) -> Any:
         return next(iter(iterate(self._vector.observation_space, observations)))

@@ -5,7 +5,7 @@ uniform. What comes in is checked by its types, the caps below, and Gymnasium's 
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,7 +18,10 @@ from envhub.worker.values import DTYPES, portable
 AnySpace = spaces.Space[Any]
 _MAX_BYTES = 2**30
 """Of one observation."""
-_MAX_LEAVES = 4096
+_MAX_PARTS = 4096
+"""Of one space: leaves, and the Dicts and Tuples around them."""
+_MAX_TEXT = 2**20
+"""Characters."""
 
 Size = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 _Extent = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
@@ -32,6 +35,9 @@ class BoxSpec(msgspec.Struct, tag="box", frozen=True):
     shape: Shape
     low: Any
     high: Any
+    below: Any = None
+    """Whether bounded below; only for whole numbers, which have no infinity to say so."""
+    above: Any = None
 
 
 class DiscreteSpec(msgspec.Struct, tag="discrete", frozen=True):
@@ -57,21 +63,23 @@ class MultiBinarySpec(msgspec.Struct, tag="multi_binary", frozen=True):
 class TextSpec(msgspec.Struct, tag="text", frozen=True):
     """A `Text`."""
 
-    min_length: Annotated[int, msgspec.Meta(ge=0, le=2**20)]
-    max_length: Annotated[int, msgspec.Meta(ge=0, le=2**20)]
+    min_length: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TEXT)]
+    max_length: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TEXT)]
     charset: str
 
 
 class DictSpec(msgspec.Struct, tag="dict", frozen=True):
     """A `Dict`, in its order."""
 
-    items: Annotated[tuple[tuple[str, "SpaceSpec"], ...], msgspec.Meta(max_length=_MAX_LEAVES)]
+    items: Annotated[tuple[tuple[str, "SpaceSpec"], ...], msgspec.Meta(max_length=_MAX_PARTS)]
+    sort_keys: bool = True
+    """Whether Gymnasium sorts the keys of spaces that it derives from this one."""
 
 
 class TupleSpec(msgspec.Struct, tag="tuple", frozen=True):
     """A `Tuple`."""
 
-    items: Annotated[tuple["SpaceSpec", ...], msgspec.Meta(max_length=_MAX_LEAVES)]
+    items: Annotated[tuple["SpaceSpec", ...], msgspec.Meta(max_length=_MAX_PARTS)]
 
 
 SpaceSpec = (
@@ -88,6 +96,8 @@ class Leaf:
     dtype: np.dtype[Any] | None
     """None for text, which has no fixed size and travels in messages."""
     shape: tuple[int, ...]
+    scalar: bool = False
+    """Whether a value is a number and no array."""
 
     @property
     def nbytes(self) -> int:
@@ -107,23 +117,31 @@ def encode_space(space: AnySpace, path: str = "") -> SpaceSpec:
     """
     match space:
         case spaces.Box():
-            _known_dtype(space.dtype, path)
-            return BoxSpec(space.dtype.str, space.shape, _bound(space.low), _bound(space.high))
+            _check_dtype(space, path)
+            return _encode_box(space)
         case spaces.Discrete():
+            _check_dtype(space, path)
             return DiscreteSpec(portable(space.n), portable(space.start))
         case spaces.MultiDiscrete():
+            _check_dtype(space, path)
             return MultiDiscreteSpec(portable(space.nvec), portable(space.start))
         case spaces.MultiBinary():
             n = space.n
             return MultiBinarySpec(n if isinstance(n, int) else tuple(int(size) for size in n))
         case spaces.Text():
+            if space.max_length > _MAX_TEXT:
+                raise UnsupportedSpace(
+                    f"a Text of up to {space.max_length} characters at {path!r} cannot cross to "
+                    f"another process; allow at most {_MAX_TEXT}"
+                )
             charset = "".join(space.character_list)
             return TextSpec(space.min_length, space.max_length, charset)
         case spaces.Dict():
             for key in space:
-                if not isinstance(key, str) or not key or "/" in key:
+                if not _is_key(key):
                     raise UnsupportedSpace(f"key {key!r} of a Dict at {path!r}: use text without /")
-            return DictSpec(tuple((k, encode_space(v, _join(path, k))) for k, v in space.items()))
+            items = tuple((k, encode_space(v, _join(path, k))) for k, v in space.items())
+            return DictSpec(items, getattr(space, "sort_keys", True))
         case spaces.Tuple():
             parts = enumerate(space.spaces)
             return TupleSpec(tuple(encode_space(v, _join(path, str(i))) for i, v in parts))
@@ -142,12 +160,10 @@ def decode_space(spec: SpaceSpec) -> AnySpace:
         ValueError: No such space can exist, or it is too large.
     """
     try:
+        _check_size(spec)
         space: AnySpace = _decode(spec)
     except (TypeError, AssertionError, OverflowError, RecursionError) as exc:
         raise ValueError(f"no such space: {exc}") from exc
-    found = leaves(space)
-    if len(found) > _MAX_LEAVES or sum(leaf.nbytes for leaf in found) > _MAX_BYTES:
-        raise ValueError("the space is too large")
     return space
 
 
@@ -161,6 +177,8 @@ def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
             return tuple(f for i, v in parts for f in leaves(v, _join(path, str(i))))
         case spaces.Text():
             return (Leaf(path, None, ()),)
+        case spaces.Discrete():
+            return (Leaf(path, space.dtype, (), scalar=True),)
         case _:
             return (Leaf(path, space.dtype, space.shape or ()),)
 
@@ -183,31 +201,41 @@ def _decode(spec: SpaceSpec) -> Any:
             return _decode_box(spec)
         case DiscreteSpec():
             n, start = _scalar(spec.n), _scalar(spec.start)
+            if start.dtype != n.dtype:
+                raise ValueError("a start of another dtype")
             return spaces.Discrete(n, start=start, dtype=n.dtype.type)
         case MultiDiscreteSpec():
             nvec, starts = _whole_array(spec.nvec), _whole_array(spec.start)
             return spaces.MultiDiscrete(nvec, nvec.dtype.type, start=starts)
         case MultiBinarySpec():
-            shape = (spec.n,) if isinstance(spec.n, int) else spec.n
-            if math.prod(shape) > _MAX_BYTES:
-                raise ValueError("a MultiBinary too large")
             return spaces.MultiBinary(spec.n)
         case TextSpec():
             return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.charset)
         case DictSpec():
-            return spaces.Dict(_ordered({key: _decode(item) for key, item in spec.items}))
+            return _decode_dict(spec)
         case TupleSpec():
             return spaces.Tuple([_decode(item) for item in spec.items])
 
 
 def _decode_box(spec: BoxSpec) -> AnySpace:
-    if spec.dtype not in DTYPES:
-        raise ValueError(f"no Box of dtype {spec.dtype!r}")
     dtype = np.dtype(spec.dtype)
-    if math.prod(spec.shape) * dtype.itemsize > _MAX_BYTES:
-        raise ValueError(f"a Box of shape {spec.shape} is too large")
     low, high = (_decode_bound(bound, dtype, spec.shape) for bound in (spec.low, spec.high))
-    return spaces.Box(low, high, spec.shape, dtype.type)
+    box = spaces.Box(low, high, spec.shape, dtype.type)
+    if spec.below is not None:
+        box.bounded_below = _decode_bound(spec.below, np.dtype(np.bool_), spec.shape)
+    if spec.above is not None:
+        box.bounded_above = _decode_bound(spec.above, np.dtype(np.bool_), spec.shape)
+    return box
+
+
+def _decode_dict(spec: DictSpec) -> AnySpace:
+    keys = [key for key, _ in spec.items]
+    if len(set(keys)) < len(keys) or not all(_is_key(key) for key in keys):
+        raise ValueError(f"no Dict has the keys {keys}")
+    # Gymnasium sorts the keys of a plain dict, but keeps the order of pairs.
+    space = spaces.Dict([(key, _decode(item)) for key, item in spec.items])
+    space.sort_keys = spec.sort_keys
+    return space
 
 
 def _decode_bound(bound: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
@@ -216,6 +244,14 @@ def _decode_bound(bound: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> A
     if isinstance(bound, np.ndarray) and bound.shape != shape:
         raise ValueError("bounds of another shape")
     return np.broadcast_to(bound, shape).copy()
+
+
+def _encode_box(space: spaces.Box) -> BoxSpec:
+    spec = BoxSpec(space.dtype.str, space.shape, _bound(space.low), _bound(space.high))
+    if space.dtype.kind != "i" or space.is_bounded():
+        return spec
+    below, above = _bound(space.bounded_below), _bound(space.bounded_above)
+    return msgspec.structs.replace(spec, below=below, above=above)
 
 
 def _bound(bound: np.ndarray[Any, Any]) -> Any:
@@ -236,14 +272,41 @@ def _whole_array(value: Any) -> Any:
     return value
 
 
-def _ordered(items: dict[str, AnySpace]) -> Any:
-    """Gymnasium sorts the keys of a plain dict, but keeps the order of pairs."""
-    return list(items.items())
+def _check_size(spec: SpaceSpec) -> None:
+    """Before anything is built: a small message can describe arrays larger than the memory."""
+    total = 0
+    for count, size in enumerate(_sizes(spec), start=1):
+        total += size
+        if count > _MAX_PARTS or total > _MAX_BYTES:
+            raise ValueError("the space is too large")
 
 
-def _known_dtype(dtype: Any, path: str) -> None:
-    if np.dtype(dtype).newbyteorder("<").str not in DTYPES:
-        raise UnsupportedSpace(f"a Box of dtype {dtype} at {path!r} cannot cross the border")
+def _sizes(spec: SpaceSpec) -> Iterator[int]:
+    """The bytes of one value of each part; of those that could be large, or hold others."""
+    match spec:
+        case BoxSpec():
+            if spec.dtype not in DTYPES:
+                raise ValueError(f"no Box of dtype {spec.dtype!r}")
+            yield math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+        case MultiBinarySpec():
+            yield spec.n if isinstance(spec.n, int) else math.prod(spec.n)
+        case DictSpec() | TupleSpec():
+            yield 0
+            for item in spec.items:
+                yield from _sizes(item[1] if isinstance(item, tuple) else item)
+        case _:
+            yield 0
+
+
+def _is_key(key: object) -> bool:
+    """Whether it may be part of a path."""
+    return isinstance(key, str) and bool(key) and "/" not in key
+
+
+def _check_dtype(space: AnySpace, path: str) -> None:
+    if np.dtype(space.dtype).str not in DTYPES:
+        kind = type(space).__name__
+        raise UnsupportedSpace(f"a {kind} of dtype {space.dtype} at {path!r} cannot cross")
 
 
 def _join(path: str, part: str) -> str:

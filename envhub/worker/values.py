@@ -6,6 +6,7 @@ decoder's hook and refuses whatever does not fit together.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,11 +21,12 @@ DTYPES = frozenset({
 _ARRAY, _SCALAR, _TUPLE, _WHOLE = 1, 2, 3, 4
 _MAX_WHOLE = 128
 """Bytes of an integer. The seeds that numpy draws have 16, msgpack's integers 8."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_DIMS = 32
 _MAX_DEPTH = 32
 _Header = tuple[str, tuple[int, ...], bytes]
 _header = msgspec.msgpack.Decoder(_Header)
-_PLAIN = frozenset({bool, float, str, bytes})
+_PLAIN = frozenset({bool, float, bytes})
 
 
 class NotPortable(TypeError):
@@ -96,10 +98,10 @@ def _array(value: np.ndarray[Any, Any], where: str, code: int) -> msgspec.msgpac
 
 
 def _single(value: Any, where: str) -> Any:
-    """One number or text. The encoder takes no subclasses; numpy.float64 and numpy.str_ are some."""
+    """A number or text. The encoder takes no subclasses, such as numpy.float64 and numpy.str_."""
     match value:
         case str():
-            return str.__str__(value)
+            return _text(value, where)
         case bytes():
             return bytes(value)
         case np.generic():
@@ -108,6 +110,13 @@ def _single(value: Any, where: str) -> Any:
             return _whole(int(value), where)
         case _:
             return float(value)
+
+
+def _text(value: str, where: str) -> str:
+    text = str.__str__(value)
+    if not text.isascii() and _SURROGATE.search(text):
+        raise NotPortable(f"{where or 'value'} is text that UTF-8 cannot hold")
+    return text
 
 
 def _whole(value: int, where: str) -> Any:
@@ -122,4 +131,4 @@ def _whole(value: int, where: str) -> Any:
 def _key(key: object, where: str) -> str:
     if not isinstance(key, str):
         raise NotPortable(f"{where or 'value'} has the key {key!r}, which is no text")
-    return str(key)
+    return _text(key, where)

@@ -140,15 +140,17 @@ def main() -> int:
             limit = LIMITS[name] if ms == 0.0 else None
             ratio = rates[mine] / rates[other]
             good = good and (limit is None or ratio >= limit)
-            rows.append({
-                "ms a step": ms,
-                "what": name,
-                "AsyncVectorEnv": round(rates[other]),
-                "EnvHub": round(rates[mine]),
-                "bare limit": round(rates["bare"]),
-                "ratio": round(ratio, 2),
-                "at least": limit,
-            })
+            rows.append(
+                {
+                    "ms a step": ms,
+                    "what": name,
+                    "AsyncVectorEnv": round(rates[other]),
+                    "EnvHub": round(rates[mine]),
+                    "bare limit": round(rates["bare"]),
+                    "ratio": round(ratio, 2),
+                    "at least": limit,
+                }
+            )
         envhub.close_envs([*ours.values(), *theirs.values(), chunked])
     report("Transport: env-steps a second, 8 workers", rows, json=options.json)
     return 0 if good else 1

@@ -1,0 +1,228 @@
+"""From episodes to what people read: rates with intervals, by task, by suite and overall. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from math import isfinite
+from statistics import mean
+
+from envhub.records import EpisodeRecord
+from envhub.results.statistics import bootstrap_tasks, wilson
+
+_DIGEST = 12
+"""Hex digits of a protocol that are shown: as many as people paste of a commit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The outcome of a task, of a suite or of everything. Rates are fractions.
+
+    For a task the rate is successes over episodes, with Wilson's interval. For a suite and overall
+    it is the mean over those tasks that have a rate, with a bootstrap interval; every task weighs
+    the same, however many of its episodes count.
+    """
+
+    suite: str | None = None
+    """None for the overall line. A task that stands in several suites has its line in the first."""
+    task: str | None = None
+    """None for a suite and overall."""
+    n: int
+    """The episodes that count: all but those that the env or its worker spoiled."""
+    n_tasks: int
+    """The tasks with at least one such episode."""
+    successes: int | None = None
+    """None, as are the rate and its interval, if no task reports success or no episode counts."""
+    rate: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    mean_return: float | None = None
+    """Over episodes with status ok; None without any, or if it is not a finite number."""
+    mean_steps: float | None = None
+    """Over episodes with status ok."""
+    errors: int
+    """The episodes that do not count."""
+    policy_errors: int
+    """The episodes that the policy spoiled: they count, as failures."""
+    rate_worst: float | None = None
+    """The rate if all episodes that do not count had failed."""
+    rate_best: float | None = None
+    """The rate if all of them had succeeded. A task with nothing but errors is part of both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What came out of a run."""
+
+    tasks: tuple[Line, ...]
+    """Each task once, in the order of the suites."""
+    suites: tuple[Line, ...]
+    overall: Line
+    """Over all tasks, each once."""
+
+
+def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]) -> Summary:
+    """Sum up a run.
+
+    Whether a task reports success is read off its episodes with status ok: one that says yes or no
+    is enough, and one that says nothing beside it is a failure. A task without an ok episode
+    is taken to be like the rest of the run; where no episode at all is ok, success is taken to be
+    reported. So a policy that fails in every episode has a rate of 0, except on a benchmark that
+    is seen to report returns only.
+
+    Args:
+        records: One for each episode, in any order, under whichever suite they were recorded.
+        suites: The names of the tasks of each suite that was evaluated.
+
+    Raises:
+        ValueError: A record's task is in none of the suites.
+    """
+    found = _sort_by_task(records, suites)
+    run_reports = _reports_success((one for each in found.values() for one in each), otherwise=True)
+    lines: dict[str, Line] = {}
+    for suite, tasks in suites.items():
+        for task in tasks:
+            if task not in lines:
+                reports = _reports_success(found[task], otherwise=run_reports)
+                lines[task] = _sum_up_task(suite, task, found[task], reports=reports)
+    return Summary(
+        tasks=tuple(lines.values()),
+        suites=tuple(
+            _average(suite, [lines[task] for task in dict.fromkeys(tasks)])
+            for suite, tasks in suites.items()
+        ),
+        overall=_average(None, list(lines.values())),
+    )
+
+
+def to_json(summary: Summary) -> dict[str, object]:
+    """The contents of `summary.json`: plain data without NaN or infinities."""
+    return {
+        "tasks": [asdict(line) for line in summary.tasks],
+        "suites": [asdict(line) for line in summary.suites],
+        "overall": asdict(summary.overall),
+    }
+
+
+def paste_line(ref: str, protocol: str, summary: Summary) -> str:
+    """One line for a paper or an issue.
+
+    Args:
+        ref: What was evaluated.
+        protocol: The digest of what must agree for two runs to be comparable, `sha256:...`.
+        summary: What came out.
+    """
+    line = summary.overall
+    parts = [
+        ref,
+        f"protocol {protocol.removeprefix('sha256:')[:_DIGEST]}",
+        _describe_outcome(line),
+        f"{_count(line.n, 'episode')}, {_count(line.n_tasks, 'task')}",
+    ]
+    if line.errors:
+        parts.append(_describe_errors(line))
+    return " | ".join(parts)
+
+
+def _sort_by_task(
+    records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]
+) -> dict[str, list[EpisodeRecord]]:
+    found: dict[str, list[EpisodeRecord]] = {task: [] for tasks in suites.values() for task in tasks}
+    for record in records:
+        if record.task not in found:
+            raise ValueError(f"A record is of task {record.task!r}, which is in none of the suites.")
+        found[record.task].append(record)
+    return found
+
+
+def _reports_success(records: Iterable[EpisodeRecord], *, otherwise: bool) -> bool:
+    told = [record.success is not None for record in records if record.status == "ok"]
+    return any(told) if told else otherwise
+
+
+def _sum_up_task(suite: str, task: str, records: list[EpisodeRecord], *, reports: bool) -> Line:
+    ok = [record for record in records if record.status == "ok"]
+    n = sum(record.counts for record in records)
+    line = Line(
+        suite=suite,
+        task=task,
+        n=n,
+        n_tasks=1 if n else 0,
+        mean_return=_mean([record.return_ for record in ok]),
+        mean_steps=_mean([record.steps for record in ok]),
+        errors=len(records) - n,
+        policy_errors=sum(record.failed_by_policy for record in records),
+    )
+    if not (records and reports):
+        return line
+    return _rate_task(line, successes=sum(record.success is True for record in ok))
+
+
+def _rate_task(line: Line, successes: int) -> Line:
+    episodes = line.n + line.errors
+    line = replace(
+        line,
+        rate_worst=successes / episodes,
+        rate_best=(successes + line.errors) / episodes,
+    )
+    if not line.n:
+        return line
+    low, high = wilson(successes, line.n)
+    return replace(line, successes=successes, rate=successes / line.n, ci_low=low, ci_high=high)
+
+
+def _average(suite: str | None, tasks: list[Line]) -> Line:
+    played = [task for task in tasks if task.n > task.policy_errors]
+    line = Line(
+        suite=suite,
+        n=sum(task.n for task in tasks),
+        n_tasks=sum(task.n_tasks for task in tasks),
+        mean_return=_mean([task.mean_return for task in played]),
+        mean_steps=_mean([task.mean_steps for task in played]),
+        errors=sum(task.errors for task in tasks),
+        policy_errors=sum(task.policy_errors for task in tasks),
+        rate_worst=_mean([task.rate_worst for task in tasks if task.rate_worst is not None]),
+        rate_best=_mean([task.rate_best for task in tasks if task.rate_best is not None]),
+    )
+    tallies = [(task.successes, task.n) for task in tasks if task.successes is not None]
+    return _rate_tasks(line, tallies) if tallies else line
+
+
+def _rate_tasks(line: Line, tallies: list[tuple[int, int]]) -> Line:
+    low, high = bootstrap_tasks(
+        [[True] * successes + [False] * (n - successes) for successes, n in tallies]
+    )
+    return replace(
+        line,
+        successes=sum(successes for successes, _ in tallies),
+        rate=_mean([successes / n for successes, n in tallies]),
+        ci_low=low,
+        ci_high=high,
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """The mean, or None if there is nothing to average or it is not a finite number."""
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    # Rewards are foreign: statistics.mean neither overflows nor depends on the order.
+    average = float(mean(known))
+    return average if isfinite(average) else None
+
+
+def _describe_outcome(line: Line) -> str:
+    if line.rate is not None and line.ci_low is not None and line.ci_high is not None:
+        return f"{line.rate:.1%} [{line.ci_low:.1%}, {line.ci_high:.1%}]"
+    if line.mean_return is not None:
+        return f"mean return {line.mean_return:.6g}"
+    return "no rate"
+
+
+def _describe_errors(line: Line) -> str:
+    text = f"{_count(line.errors, 'errored episode')} left out"
+    if line.rate_worst is None or line.rate_best is None:
+        return text
+    return f"{text} (with them {line.rate_worst:.1%} to {line.rate_best:.1%})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,90 @@
+"""The documentation names everything that exists, and nothing that does not."""
+
+import inspect
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from envhub import hookspecs
+from envhub.cli import COMMANDS, group
+from envhub.errors import ExitCode
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def page(name: str) -> str:
+    return (DOCS / f"{name}.md").read_text(encoding="utf-8")
+
+
+def section(text: str, title: str) -> str:
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert found, f"no section {title!r}"
+    return found[1]
+
+
+def hooks() -> list[str]:
+    return [name for name in vars(hookspecs) if name.startswith("envhub_")]
+
+
+@pytest.mark.parametrize("name", hooks())
+def test_every_hook_is_documented_with_its_signature(name: str):
+    source = inspect.getsource(getattr(hookspecs, name))
+    signature = re.search(r"def .*?:\n", source, re.DOTALL)
+    assert signature
+    assert signature[0].strip() in section(page("hooks"), name)
+
+
+def test_no_hook_is_documented_that_does_not_exist():
+    assert sorted(re.findall(r"^## (envhub_\w+)$", page("hooks"), re.MULTILINE)) == sorted(hooks())
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_option_of_every_command_is_documented(name: str):
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    text = section(page("commands"), name)
+    for option in options(command):
+        assert f"`{option}" in text, f"{name} {option}"
+
+
+def options(command: click.Command) -> list[str]:
+    """The long options of a command and of its subcommands."""
+    found = [opt for p in command.params for opt in p.opts if opt.startswith("--")]
+    if isinstance(command, click.Group):
+        found += [opt for sub in command.commands.values() for opt in options(sub)]
+    return found
+
+
+def test_no_command_is_documented_that_does_not_exist():
+    titles = re.findall(r"^## (.+)$", page("commands"), re.MULTILINE)
+    assert sorted(titles) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_has_an_example_and_the_group_shows_its_first_line(name: str):
+    command = group.get_command(click.Context(group), name)
+    assert command is not None
+    assert command.help
+    assert "Example" in command.help
+    assert f"envhub {name}" in command.help
+
+
+def test_every_exit_code_is_documented_and_no_other():
+    codes = re.findall(r"^\| (\d+) \|", page("exit-codes"), re.MULTILINE)
+    assert sorted(map(int, codes)) == sorted(ExitCode)
+
+
+def test_every_page_is_in_the_index():
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
+    assert {name for name in pages if f"\n{name}\n" in index} == pages
+
+
+def test_the_readme_names_only_commands_that_exist():
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^    envhub (\w+)", readme, re.MULTILINE)) <= set(COMMANDS)
+    targets = set(re.findall(r"make (\w+)", readme))
+    makefile = (DOCS.parent / "Makefile").read_text(encoding="utf-8")
+    assert targets <= set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
