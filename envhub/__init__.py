@@ -7,25 +7,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from envhub.api import evaluate as evaluate
     from envhub.api import make_env as make_env
     from envhub.envs.normalize import close_envs as close_envs
     from envhub.errors import EnvHubError as EnvHubError
     from envhub.hookspecs import hookimpl as hookimpl
+    from envhub.policies.contract import Context as Context
+    from envhub.policies.contract import Policy as Policy
+    from envhub.results.run import Run as Run
+    from envhub.results.run import open_run as open_run
     from envhub.types import Benchmark as Benchmark
+    from envhub.types import Limits as Limits
     from envhub.types import Task as Task
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Benchmark": "envhub.types",
+    "Context": "envhub.policies.contract",
     "EnvHubError": "envhub.errors",
+    "Limits": "envhub.types",
+    "Policy": "envhub.policies.contract",
+    "Run": "envhub.results.run",
     "Task": "envhub.types",
     "close_envs": "envhub.envs.normalize",
+    "evaluate": "envhub.api",
     "hookimpl": "envhub.hookspecs",
     "make_env": "envhub.api",
+    "open_run": "envhub.results.run",
 }
 
-__all__ = ["Benchmark", "EnvHubError", "Task", "__version__", "close_envs", "hookimpl", "make_env"]
+__all__ = [
+    "Benchmark", "Context", "EnvHubError", "Limits", "Policy", "Run", "Task", "__version__",
+    "close_envs", "evaluate", "hookimpl", "make_env", "open_run",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -1,13 +1,21 @@
 """What `import envhub` offers to programs."""
 
+import warnings
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
 from envhub.envs.crew import Opening
 from envhub.envs.vector import LazyVectorEnv
-from envhub.errors import UsageError
+from envhub.errors import PluginError, UsageError
+from envhub.evaluation.engine import Engine
+from envhub.evaluation.plan import Plan
+from envhub.records import EpisodeRecord
 from envhub.references import find_source
+from envhub.results.run import Run
+from envhub.running import Question, start_run
 from envhub.selection import select
 from envhub.types import Limits, Value
 from envhub.worker.describe import describe
@@ -70,3 +78,73 @@ def make_env(
         }
         for suite, chosen in select(benchmark, suites, tasks).items()
     }
+
+
+def evaluate(
+    ref: str,
+    policy: Any = "random",
+    *,
+    suites: Iterable[str] = (),
+    tasks: Iterable[str] = (),
+    episodes: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    max_steps: int | None = None,
+    env_args: Mapping[str, Value] | None = None,
+    policy_args: Mapping[str, Value] | None = None,
+    limits: Limits | None = None,
+    retries: int = 1,
+    out: str | Path | None = None,
+) -> Run:
+    """Evaluate a policy on a benchmark, as `envhub eval` does.
+
+    Args:
+        ref: An installed benchmark's name, or a local `./directory` or `./file.py`.
+        policy: A policy object, which runs in this process, or a text as `--policy` takes it.
+        suites: Names; none means the benchmark's default, `all` means every suite.
+        tasks: Names; none means all of the suites.
+        episodes: For each task; the benchmark's own number unless said.
+        seed: Of the first episode of each task.
+        workers: How many; None as many as the machine bears, 0 everything in this process.
+        max_steps: A horizon instead of the tasks' own.
+        env_args: For the benchmark's env maker.
+        policy_args: For the policy's factory.
+        limits: After how many seconds a process that does not answer is ended.
+        retries: How often an episode that failed is run again before its failure is recorded.
+        out: A new directory for the run; under `runs/` unless said.
+
+    Returns:
+        The run: its directory, `records()` and `summary()`.
+    """
+    question = Question(
+        ref=ref,
+        policy=policy,
+        suites=(suites,) if isinstance(suites, str) else tuple(suites),
+        tasks=(tasks,) if isinstance(tasks, str) else tuple(tasks),
+        episodes=episodes,
+        seed=seed,
+        workers=workers,
+        max_steps=max_steps,
+        env_args=dict(env_args or {}),
+        policy_args=dict(policy_args or {}),
+        limits=limits or Limits(),
+        retries=retries,
+        out=Path(out) if out is not None else None,
+    )
+    return start_run(question, _Silent())
+
+
+class _Silent:
+    """Looks on without a word, except where an observer fails."""
+
+    def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
+        return
+
+    def recorded(self, record: EpisodeRecord) -> None:
+        return
+
+    def tick(self) -> None:
+        return
+
+    def warn(self, problem: PluginError) -> None:
+        warnings.warn(str(problem), stacklevel=2)

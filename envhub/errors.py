@@ -21,7 +21,7 @@ speaks of is in attributes.
 
 from difflib import get_close_matches
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,6 +151,7 @@ class WorkerError(ContractError):
 
     Attributes:
         doing: What it was doing, e.g. `reset of task 'reach' in env 3`.
+        where: Whose code was running.
         log: The last lines that the process printed.
     """
 
@@ -161,6 +162,7 @@ class WorkerError(ContractError):
         self.doing = doing
         self.problem = problem
         self.log = log
+        self.where: Literal["env", "policy"] = "env"
 
 
 class WorkerRaised(WorkerError):
@@ -181,6 +183,7 @@ class WorkerRaised(WorkerError):
         *,
         contract: bool = False,
         traceback: str = "",
+        where: Literal["env", "policy"] = "env",
         log: str = "",
     ) -> None:
         plain = f"{kind}: {message}" if message else kind
@@ -189,6 +192,7 @@ class WorkerRaised(WorkerError):
         self.message = message
         self.contract = contract
         self.traceback = traceback
+        self.where = where
 
 
 class WorkerTimeout(WorkerError):

@@ -5,11 +5,16 @@ defaults: pluggy never passes a value to a parameter that has one.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
 from envhub.types import Benchmark, Task
+
+if TYPE_CHECKING:
+    from envhub.records import EpisodeRecord
+    from envhub.results.run import Run
+    from envhub.results.summary import Summary
 
 PROJECT = "envhub"
 hookspec = pluggy.HookspecMarker(PROJECT)
@@ -32,4 +37,22 @@ def envhub_wrap_env(task: Task) -> EnvWrapper | None:
     Called in the worker, once for every env that is made. Wrappers of several plugins are applied
     in the order of the plugins' names.
     """
+    raise NotImplementedError
+
+
+@hookspec
+def envhub_run_started(run: "Run") -> None:
+    """A run begins or is resumed. Called in the process of `envhub eval`, as are the next two."""
+    raise NotImplementedError
+
+
+@hookspec
+def envhub_episode_finished(run: "Run", record: "EpisodeRecord") -> None:
+    """An episode has been recorded."""
+    raise NotImplementedError
+
+
+@hookspec
+def envhub_run_finished(run: "Run", summary: "Summary") -> None:
+    """All episodes have been recorded, or the run was interrupted."""
     raise NotImplementedError

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pluggy
 
@@ -19,8 +20,15 @@ from envhub.errors import InvalidBenchmark, PluginError, UnknownName
 from envhub.hookspecs import PROJECT, EnvWrapper
 from envhub.types import NAME, Benchmark, Task
 
+if TYPE_CHECKING:
+    from envhub.records import EpisodeRecord
+    from envhub.results.run import Run
+    from envhub.results.summary import Summary
+
 GROUP = "envhub"
 """The entry-point group of benchmarks: name = benchmark, value = light module with hooks."""
+OBSERVERS = "envhub.observers"
+"""The entry-point group of modules with run and episode hooks, imported by `envhub eval` only."""
 LIMIT_VARIABLE = "ENVHUB_PLUGINS"
 """Comma list of the plugins that exist; unset means all that are installed."""
 
@@ -38,11 +46,11 @@ class Installed:
 def installed() -> tuple[Installed, ...]:
     """All plugins, by name, without importing any."""
     wanted = chosen()
-    found = {
-        Installed(point.name, point.value, point.dist.name, point.dist.version)
-        for point in metadata.entry_points(group=GROUP)
-        if point.dist is not None and (wanted is None or point.name in wanted)
-    }
+    found: set[Installed] = set()
+    for point in metadata.entry_points(group=GROUP):
+        if point.dist is not None and (wanted is None or point.name in wanted):
+            about = point.dist.metadata  # every access reads the file anew
+            found.add(Installed(point.name, point.value, about["Name"], about["Version"]))
     return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
 
 
@@ -146,6 +154,37 @@ class Plugins:
                     raise self._error(name, problem)
                 found.append(wrapper)
         return tuple(found)
+
+    def load_observers(self) -> None:
+        """Import and register every installed observer."""
+        for point in metadata.entry_points(group=OBSERVERS):
+            owner = point.dist.metadata["Name"] if point.dist is not None else None
+            with _boundary(point.name, "cannot be imported", owner):
+                module = import_module(point.value)
+            self.register(module, point.name, distribution=owner)
+
+    def run_started(self, run: "Run") -> list[PluginError]:
+        """Tell observers that a run begins; those that fail are told no more, and returned."""
+        return self._tell("envhub_run_started", run=run)
+
+    def episode_finished(self, run: "Run", record: "EpisodeRecord") -> list[PluginError]:
+        """Tell observers of a record; those that fail are told no more, and returned."""
+        return self._tell("envhub_episode_finished", run=run, record=record)
+
+    def run_finished(self, run: "Run", summary: "Summary") -> list[PluginError]:
+        """Tell observers that a run has ended; those that fail are returned."""
+        return self._tell("envhub_run_finished", run=run, summary=summary)
+
+    def _tell(self, hook: str, **arguments: object) -> list[PluginError]:
+        problems: list[PluginError] = []
+        for name in sorted(name for name, _ in self._manager.list_name_plugin()):
+            try:
+                with _boundary(name, f"failed in {hook}", self._distributions[name]):
+                    self._only(hook, self._modules[name])(**arguments)
+            except PluginError as problem:
+                self._manager.unregister(name=name)
+                problems.append(problem)
+        return problems
 
     def _add(self, module: ModuleType, name: str, distribution: str | None) -> None:
         problem = self._problem(module)

@@ -74,7 +74,12 @@ class Child:
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
         self._popen = popen
         self.pid = popen.pid
-        self.pidfd = os.pidfd_open(popen.pid)
+        try:
+            self.pidfd = os.pidfd_open(popen.pid)
+        except OSError:  # no more descriptors
+            popen.kill()
+            popen.wait()
+            raise
 
     def poll(self) -> int | None:
         """Its exit status if it has ended, else None."""

@@ -9,7 +9,7 @@ End = Literal["success", "terminated", "truncated", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One planned episode. Its outcome depends on nothing but this, the benchmark and the policy."""
+    """One planned episode. With the benchmark and the policy it determines the outcome."""
 
     number: int
     """Its place in the plan; the name of its file of actions."""

@@ -33,8 +33,9 @@ class Task:
     """The number of steps after which the host truncates."""
     init_states: int = 0
     """If positive, episode k starts with `reset(options={"init_state": k % init_states})`."""
-    success: Literal["once", "at_end"] = "once"
-    """`once`: the first success ends the episode. `at_end`: the last step's success counts."""
+    success: Literal["once", "at_end", "ever"] = "once"
+    """`once`: the first success ends the episode. `at_end`: the last step's success counts.
+    `ever`: any step's success counts, and the env says when the episode ends."""
     args: Mapping[str, Value] = field(default_factory=dict)
     """The author's own, e.g. the name of a scene file."""
 
@@ -45,7 +46,8 @@ class Task:
         _check(_is_text(self.description), owner, f"description must be plain text, found {found}")
         _check_whole(owner, "horizon", self.horizon, 1, _MAX_HORIZON)
         _check_whole(owner, "init_states", self.init_states, 0, _MAX_HORIZON)
-        _check(self.success in ("once", "at_end"), owner, "success must be 'once' or 'at_end'")
+        rules = ("once", "at_end", "ever")
+        _check(self.success in rules, owner, f"success must be one of {', '.join(rules)}")
         _check_args(owner, self.args)
         # A copy that cannot change behind our back; and msgspec writes no mapping but a dict.
         object.__setattr__(self, "args", dict(self.args))
@@ -141,6 +143,17 @@ Source = PluginSource | FileSource
 
 
 @dataclass(frozen=True, slots=True)
+class PolicySource:
+    """Where a policy's factory is."""
+
+    module: FileSource | str
+    """A file, or the name of a module."""
+    name: str
+    """Of the factory there."""
+    args: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds after which a process that does not answer is ended."""
 
@@ -148,7 +161,9 @@ class Limits:
     """For starting, loading a benchmark and making an env."""
     reset: float = 120.0
     step: float = 60.0
-    """For one step; a chunk has as many times that."""
+    """For one step."""
+    act: float = 120.0
+    """For one call of the policy."""
     close: float = 5.0
 
 

@@ -65,6 +65,7 @@ def test_other_names_are_refused(name):
         {"horizon": 10_000_000},
         {"init_states": 50},
         {"success": "at_end"},
+        {"success": "ever"},
         {"args": {"a": True, "b": 1, "c": 1.5, "d": "x", "e": None, "f": math.inf}},
         {"args": {"low": -(2**63), "high": 2**64 - 1}},
         {"args": MappingProxyType({"a": 1})},
@@ -91,8 +92,8 @@ def test_allowed_tasks_cross_a_border(changes):
         ({"horizon": np.int64(5)}, "from 1 to 10000000, found np.int64(5)."),
         ({"init_states": -1}, "init_states must be a whole number from 0 to 10000000, found -1."),
         ({"init_states": False}, "init_states must be a whole number from 0 to"),
-        ({"success": "twice"}, "Task 'reach': success must be 'once' or 'at_end'."),
-        ({"success": True}, "success must be 'once' or 'at_end'."),
+        ({"success": "twice"}, "Task 'reach': success must be one of once, at_end, ever."),
+        ({"success": True}, "success must be one of once, at_end, ever."),
         ({"args": None}, "Task 'reach': args must be a mapping."),
         ({"args": [("a", 1)]}, "args must be a mapping."),
         ({"args": {1: "a"}}, "args has the key 1, which is no plain text."),
@@ -237,7 +238,7 @@ tasks = st.builds(
     description=st.text(),
     horizon=st.integers(1, 10_000_000),
     init_states=st.integers(0, 10_000_000),
-    success=st.sampled_from(["once", "at_end"]),
+    success=st.sampled_from(["once", "at_end", "ever"]),
     args=st.dictionaries(st.text(), values, max_size=4),
 )
 

@@ -36,9 +36,11 @@ def command(ref: str | None, *, as_json: bool, env_args: dict[str, Value], limit
         click.echo(_installed_json(found) if as_json else _installed_text(found))
         return
     from envhub.references import find_source
-    from envhub.worker.describe import describe
 
-    benchmark, _ = describe(find_source(ref), env_args, limits)
+    source = find_source(ref)
+    from envhub.worker.describe import describe  # heavy: after all that can be wrong with REF
+
+    benchmark, _ = describe(source, env_args, limits)
     click.echo(_tasks_json(benchmark) if as_json else _tasks_text(benchmark))
 
 

@@ -35,7 +35,7 @@ def command(context: click.Context, *, as_json: bool, limits: Limits) -> None:
 def _problem(plugin: Installed, limits: Limits) -> str | None:
     try:
         find(plugin.name)
-        describe(PluginSource(plugin.name), {}, limits)
+        describe(PluginSource(plugin.name), {}, limits, alone=True)
     except EnvHubError as exc:
         return str(exc)
     return None

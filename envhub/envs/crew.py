@@ -7,13 +7,17 @@ from typing import TypeVar
 
 from envhub.errors import WorkerError
 from envhub.types import Limits, Source, Value
-from envhub.worker.board import close_workers
+from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.buffers import Buffers, make_memory, needed_bytes
+from envhub.worker.host import Worker
+from envhub.worker.inline import InlineWorker
 from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, WasReset
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
 
 R = TypeVar("R")
+_SOON = 0.01
+"""Seconds. Answers that come within them are waited for in the cheapest way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Crew:
     def __init__(self, opening: Opening, size: int) -> None:
         self._opening = opening
         self._size = size
+        self._pid = os.getpid()
         self.remotes: list[RemoteEnv] = []
         self.opened: Opened | None = None
         self.spaces: tuple[AnySpace, AnySpace] | None = None
@@ -60,18 +65,13 @@ class Crew:
         self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None], kind: type[R]
     ) -> list[R]:
         """Ask some envs and wait; if one of them fails, all end and its error is raised."""
-        chosen = [(row, self.remotes[row]) for row in rows]
-        for row, remote in chosen:
-            ask(row, remote)
-        outcomes = [remote.worker.wait() for _, remote in chosen]
+        outcomes = self._exchange(rows, ask)
         self._raise_first(outcomes)
         return outcomes  # type: ignore[return-value]  # `protocol.check` saw to their kind
 
     def question(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
         """Ask every env something that may fail without harm; the first error is raised."""
-        for row, remote in enumerate(self.remotes):
-            ask(row, remote)
-        outcomes = [remote.worker.wait() for remote in self.remotes]
+        outcomes = self._exchange(range(len(self.remotes)), ask)
         if any(remote.worker.ended for remote in self.remotes):
             self._raise_first(outcomes)
         for outcome in outcomes:
@@ -89,16 +89,42 @@ class Crew:
 
     def close(self) -> None:
         """End all workers, after they had time to close their envs."""
+        if os.getpid() != self._pid:  # a fork of the host has no say over its workers
+            return
         self.buffers = None
         workers = [remote.worker for remote in self.remotes]
         close_workers(workers, limit=self._opening.limits.close)
         self.remotes = []
 
+    def _exchange(
+        self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None]
+    ) -> list[Reply | WorkerError]:
+        """Ask and wait, and leave no env with an answer that nobody takes."""
+        asked: list[Worker | InlineWorker] = []
+        try:
+            for row in rows:
+                ask(row, self.remotes[row])
+                asked.append(self.remotes[row].worker)
+        except Exception:  # the caller's: a value that cannot cross
+            for worker in asked:
+                worker.wait()
+            raise
+        try:
+            _watch([w for w in asked if isinstance(w, Worker) and not w.settle(_SOON)])
+            return [worker.take() for worker in asked]
+        except BaseException:  # an interrupt
+            self.close()
+            raise
+
     def _hire(self, count: int) -> None:
         new = range(len(self.remotes), len(self.remotes) + count)
         opening = self._opening
-        for row in new:
-            self.remotes.append(RemoteEnv(f"env {row}", opening.limits))
+        try:
+            for row in new:
+                self.remotes.append(RemoteEnv(f"env {row}", opening.limits))
+        except BaseException:  # no more processes or descriptors to be had
+            self.close()
+            raise
         self.ask(
             new, lambda _, r: r.load(opening.source, opening.env_args, opening.horizon), Loaded
         )
@@ -136,6 +162,21 @@ class Crew:
         for other in errors[1:]:
             errors[0].add_note(f"Also: {other}")
         raise errors[0]
+
+
+def _watch(workers: Sequence[Worker]) -> None:
+    """Wait for all at once: one that prints must not wait until a slower one has answered."""
+    if not workers:
+        return
+    board = Switchboard()
+    try:
+        for worker in workers:
+            if worker.busy:
+                board.add(worker)
+        while any(worker.busy for worker in workers):
+            board.wait()
+    finally:
+        board.dispose()
 
 
 def as_attribute_error(error: WorkerError) -> Exception:

@@ -62,11 +62,10 @@ class Summary:
 def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]) -> Summary:
     """Sum up a run.
 
-    Whether a task reports success is read off its episodes with status ok: one that says yes or no
-    is enough, and one that says nothing beside it is a failure. A task without an ok episode
-    is taken to be like the rest of the run; where no episode at all is ok, success is taken to be
-    reported. So a policy that fails in every episode has a rate of 0, except on a benchmark that
-    is seen to report returns only.
+    Whether the benchmark reports success is read off all episodes with status ok: one that says
+    yes or no is enough, and one that says nothing beside it is a failure. Where no episode at all
+    is ok, success is taken to be reported. So a policy that fails in every episode has a rate of
+    0, except on a benchmark that is seen to report returns only.
 
     Args:
         records: One for each episode, in any order, under whichever suite they were recorded.
@@ -75,13 +74,15 @@ def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[st
     Raises:
         ValueError: A record's task is in none of the suites.
     """
-    found = _sort_by_task(records, suites)
-    run_reports = _reports_success((one for each in found.values() for one in each), otherwise=True)
+    found = _group_by_task(records, suites)
+    told = [
+        one.success is not None for each in found.values() for one in each if one.status == "ok"
+    ]
+    reports = any(told) or not told
     lines: dict[str, Line] = {}
     for suite, tasks in suites.items():
         for task in tasks:
             if task not in lines:
-                reports = _reports_success(found[task], otherwise=run_reports)
                 lines[task] = _sum_up_task(suite, task, found[task], reports=reports)
     return Summary(
         tasks=tuple(lines.values()),
@@ -122,20 +123,17 @@ def paste_line(ref: str, protocol: str, summary: Summary) -> str:
     return " | ".join(parts)
 
 
-def _sort_by_task(
+def _group_by_task(
     records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]
 ) -> dict[str, list[EpisodeRecord]]:
-    found: dict[str, list[EpisodeRecord]] = {task: [] for tasks in suites.values() for task in tasks}
+    found: dict[str, list[EpisodeRecord]] = {
+        task: [] for tasks in suites.values() for task in tasks
+    }
     for record in records:
         if record.task not in found:
-            raise ValueError(f"A record is of task {record.task!r}, which is in none of the suites.")
+            raise ValueError(f"A record's task {record.task!r} is in none of the suites.")
         found[record.task].append(record)
     return found
-
-
-def _reports_success(records: Iterable[EpisodeRecord], *, otherwise: bool) -> bool:
-    told = [record.success is not None for record in records if record.status == "ok"]
-    return any(told) if told else otherwise
 
 
 def _sum_up_task(suite: str, task: str, records: list[EpisodeRecord], *, reports: bool) -> Line:
@@ -187,15 +185,22 @@ def _average(suite: str | None, tasks: list[Line]) -> Line:
 
 
 def _rate_tasks(line: Line, tallies: list[tuple[int, int]]) -> Line:
-    low, high = bootstrap_tasks(
-        [[True] * successes + [False] * (n - successes) for successes, n in tallies]
-    )
+    low, high = _interval(tallies)
     return replace(
         line,
         successes=sum(successes for successes, _ in tallies),
         rate=_mean([successes / n for successes, n in tallies]),
         ci_low=low,
         ci_high=high,
+    )
+
+
+def _interval(tallies: list[tuple[int, int]]) -> tuple[float, float]:
+    """A bootstrap over tasks; a single task has Wilson's interval, which is never empty."""
+    if len(tallies) == 1:
+        return wilson(*tallies[0])
+    return bootstrap_tasks(
+        [[True] * successes + [False] * (n - successes) for successes, n in tallies]
     )
 
 

@@ -1,6 +1,7 @@
 """The environment variables that a worker may see. Everything else is cleared."""
 
 import os
+import re
 import site
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ _ALLOWED = frozenset({
     "PYOPENGL_PLATFORM", "PYTHONPATH", "TZ",
 })  # fmt: skip
 _ALLOWED_PREFIXES = ("LC_", "MUJOCO_", "NVIDIA_", "__EGL_")
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")
 # One thread a worker: more workers than cores would otherwise fight for them.
 _THREADS = ("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -26,7 +28,7 @@ def worker_variables(scratch: Path, *, given: Mapping[str, str] | None = None) -
     chosen = {
         name: value
         for name, value in source.items()
-        if name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)
+        if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET.search(name)
     }
     for name in _THREADS:
         chosen.setdefault(name, "1")

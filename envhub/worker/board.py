@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 
 from envhub.worker.host import Worker
+from envhub.worker.inline import InlineWorker
 
 _CHANNEL, _END, _LOG = range(3)
 
@@ -71,8 +72,9 @@ class Switchboard:
     def _end_overdue(self) -> None:
         now = time.monotonic()
         for worker in [worker for worker in self._workers if worker.deadline <= now]:
-            self.remove(worker)
             worker.overdue()
+            if worker.ended:
+                self.remove(worker)
 
     def _watch_for_room(self) -> None:
         """Where something could not be sent at once, also wake up when there is room."""
@@ -90,13 +92,20 @@ class Switchboard:
             return
 
 
-def close_workers(workers: Iterable[Worker], *, limit: float) -> None:
+def close_workers(workers: Iterable[Worker | InlineWorker], *, limit: float) -> None:
     """Let workers close their envs and end; those that take too long are ended."""
     closing = [worker for worker in workers if not worker.ended]
     for worker in closing:
-        worker.channel.close()
+        if isinstance(worker, Worker):
+            worker.channel.close()
+            if worker.busy:  # it would not notice before it is done, which may be never
+                worker.end()
     deadline = time.monotonic() + limit
-    for worker in closing:
-        while not worker.child.wait(0.005) and time.monotonic() < deadline:
+    alive = [worker for worker in closing if isinstance(worker, Worker) and not worker.ended]
+    while alive and time.monotonic() < deadline:
+        for worker in alive:  # one that prints must not wait for a slower one
             worker.log.drain()
-        worker.end()
+        alive[0].child.wait(0.005)
+        alive = [worker for worker in alive if worker.child.poll() is None]
+    for each in closing:
+        each.end()

@@ -24,15 +24,22 @@ CHUNK = 64
 
 Array = np.ndarray[Any, Any]
 
+_PULSE = Leaf("", np.dtype(np.int64), ())
+
 
 class Buffers:
-    """Views of a shared memory, laid out from two spaces."""
+    """Views of a shared memory, laid out from two spaces.
+
+    Beside observations and actions there is a pulse for each row. A worker that takes many steps at
+    one request sets it to twice the number of steps taken, plus one while it waits for a policy
+    beside it: so the host can tell a long episode from a hanging step, and whose step it is.
+    """
 
     def __init__(self, fd: int, rows: int, observation: AnySpace, action: AnySpace) -> None:
         self.rows = rows
         size = needed_bytes(rows, observation, action)
         memory = np.frombuffer(mmap.mmap(fd, size), np.uint8)
-        offset = 0
+        self.pulse, offset = _view(memory, 0, _PULSE, (rows,))
         self.observations: dict[str, Array] = {}
         for leaf in array_leaves(observation):
             self.observations[leaf.path], offset = _view(memory, offset, leaf, (rows,))
@@ -52,11 +59,12 @@ def make_memory(size: int) -> int:
 
 def needed_bytes(rows: int, observation: AnySpace, action: AnySpace) -> int:
     """The size of a memory for so many rows."""
-    total = sum(_padded(leaf.nbytes * rows) for leaf in array_leaves(observation))
+    total = _padded(_PULSE.nbytes * rows)
+    total += sum(_padded(leaf.nbytes * rows) for leaf in array_leaves(observation))
     leaf = shared_action(action)
     if leaf is not None:
         total += _padded(leaf.nbytes * rows * CHUNK)
-    return max(total, _ALIGN)
+    return total
 
 
 def array_leaves(space: AnySpace) -> tuple[Leaf, ...]:

@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections import deque
+from contextlib import suppress
 
 _LENGTH = struct.Struct("<I")
 MAX_FRAME = 64 * 2**20
@@ -10,6 +11,8 @@ MAX_FRAME = 64 * 2**20
 _READ = 2**16
 _FD = struct.Struct("=i")
 _FD_SPACE = socket.CMSG_SPACE(4 * _FD.size)
+# Also in a host that has given SIGPIPE its default action back.
+_NO_SIGPIPE = socket.MSG_NOSIGNAL
 
 
 class BrokenChannel(Exception):
@@ -58,7 +61,7 @@ class HostChannel:
         self._socket, self.worker_end = socket.socketpair()
         self._socket.setblocking(False)
         self._frames = _Frames()
-        self._out = b""
+        self._out = memoryview(b"")
         self._fds: tuple[int, ...] = ()
 
     def fileno(self) -> int:
@@ -73,23 +76,25 @@ class HostChannel:
     def send(self, payload: bytes, fds: tuple[int, ...] = ()) -> None:
         """Send one frame, now or as `flush` finds room."""
         self._fds = fds
-        self._out += _LENGTH.pack(len(payload)) + payload
+        self._out = memoryview(b"".join((self._out, _LENGTH.pack(len(payload)), payload)))
         self.flush()
 
     def flush(self) -> None:
         """Send as much as there is room for."""
         try:
             if self._fds:
-                sent = socket.send_fds(self._socket, [self._out], self._fds)
+                rights = b"".join(_FD.pack(fd) for fd in self._fds)
+                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                sent = self._socket.sendmsg([self._out], ancillary, _NO_SIGPIPE)
                 self._fds = ()
             else:
-                sent = self._socket.send(self._out)
+                sent = self._socket.send(self._out, _NO_SIGPIPE)
         except BlockingIOError:
             return
         except OSError:  # it has died: its end is seen by other means
-            self._out = b""
+            self._drop()
             return
-        self._out = self._out[sent:]
+        self._out = self._out[sent:] if sent < len(self._out) else memoryview(b"")
 
     def receive(self) -> bytes | None:
         """A frame if one is complete, else None.
@@ -113,9 +118,15 @@ class HostChannel:
         return self._frames.take()
 
     def close(self) -> None:
-        """Close the host's end."""
+        """Close the host's end, also for those who inherited it by a fork of the host."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self.worker_end.close()
+        self._drop()
+
+    def _drop(self) -> None:
+        self._out, self._fds = memoryview(b""), ()
 
 
 class _Frames:

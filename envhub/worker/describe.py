@@ -16,6 +16,7 @@ def describe(
     *,
     horizon: int | None = None,
     with_spaces: bool = False,
+    alone: bool = False,
 ) -> tuple[Benchmark, tuple[AnySpace, AnySpace] | None]:
     """Load a source in a process of its own, and end it.
 
@@ -24,6 +25,7 @@ def describe(
         env_args: For the benchmark's env maker.
         limits: Of these, `start` bounds each answer.
         horizon: For envs of the published contract that have none.
+        alone: Whether to leave out the other plugins that `ENVHUB_PLUGINS` names.
         with_spaces: Whether to make the first task's env, for its observation and action space.
 
     Raises:
@@ -31,7 +33,7 @@ def describe(
     """
     remote = RemoteEnv("", limits)
     try:
-        remote.load(source, env_args, horizon)
+        remote.load(source, env_args, horizon, alone=alone)
         benchmark = remote.answer(Loaded).benchmark
         return benchmark, _spaces(remote, benchmark) if with_spaces else None
     finally:

@@ -3,7 +3,7 @@
 A worker process forks before it loads anything. The parent stays as its guard and does nothing but
 wait: for the worker's end, or for the signal that says that the host has ended or wants it gone. It
 is a subreaper, so that processes which an env started and abandoned become its children, and die.
-The working directory is the worker's scratch directory; the guard removes it at the end.
+It removes the worker's scratch directory at the end.
 """
 
 import ctypes
@@ -18,13 +18,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 
 
-def stand_guard(host_pid: int) -> None:
+def stand_guard(host_pid: int, scratch: Path | None) -> None:
     """Fork: returns in the worker; the guard stays here until it ends."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != host_pid:  # the host died before the signal was asked for
+        _remove(scratch)
         os._exit(1)
     guard_pid = os.getpid()
     worker_pid = os.fork()
@@ -32,7 +33,7 @@ def stand_guard(host_pid: int) -> None:
         _enter_worker(guard_pid)
         return
     _close_descriptors()
-    _guard(worker_pid)
+    _guard(worker_pid, scratch)
 
 
 def _enter_worker(guard_pid: int) -> None:
@@ -43,15 +44,20 @@ def _enter_worker(guard_pid: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
-def _guard(worker_pid: int) -> NoReturn:
+def _guard(worker_pid: int, scratch: Path | None) -> NoReturn:
     status: int | None = None
     while status is None:
         if signal.sigwait(_SIGNALS) == signal.SIGTERM:
             break
         status = _reap(worker_pid)
     _end_descendants(worker_pid)
-    shutil.rmtree(Path.cwd(), ignore_errors=True)
+    _remove(scratch)
     os._exit(128 + signal.SIGTERM if status is None else status)
+
+
+def _remove(scratch: Path | None) -> None:
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _reap(worker_pid: int) -> int | None:

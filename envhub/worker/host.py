@@ -7,7 +7,10 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import envhub
 from envhub.errors import (
@@ -21,7 +24,9 @@ from envhub.process import Child, describe_exit, spawn
 from envhub.runtime.variables import worker_variables
 from envhub.worker.channel import BrokenChannel, HostChannel
 from envhub.worker.log import Log
-from envhub.worker.protocol import Failed, Reply, Request, check, decode_reply, encode
+from envhub.worker.protocol import Failed, Play, Reply, Request, check, decode_reply, encode
+
+Role = Literal["env", "policy"]
 
 # The package is found by its path, whatever the interpreter's own is. Its directory comes last, so
 # that it adds this package and shadows nothing.
@@ -34,11 +39,12 @@ _BOOT = (
 class Worker:
     """A worker process as the host sees it. It is asked one thing at a time."""
 
-    def __init__(self, name: str, *, log: Path | None = None) -> None:
+    def __init__(self, name: str, *, role: Role = "env", log: Path | None = None) -> None:
         """Start the process.
 
         Args:
             name: What errors call it, e.g. `env 3`.
+            role: What it is to run.
             log: A file for the beginning of its output.
         """
         if sys.platform != "linux":
@@ -46,6 +52,7 @@ class Worker:
                 "EnvHub runs on Linux only: its workers need memfd and pidfd."
             )
         self.name = name
+        self._role = role
         self.outcome: Reply | WorkerError | None = None
         self.busy = False
         self.ended = False
@@ -55,20 +62,36 @@ class Worker:
         self._request: Request | None = None
         self._verb = "start"
         self._poll: select.poll | None = None
-        self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
-        self.channel = HostChannel()
-        self.log = Log(log)
+        self.pulse: Callable[[], int] | None = None
+        self._beat = 0
+        self._ending = "its process had ended before."
+        with ExitStack() as undo:  # if one of these cannot be had, none is kept
+            self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
+            undo.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            self.channel = HostChannel()
+            undo.callback(self.channel.close)
+            self.log = Log(log)
+            undo.callback(self.log.close)
+            self.child = self._start(role)
+            undo.pop_all()
+        self.channel.worker_end.close()
+        self.log.hand_over()
+
+    def _start(self, role: Role) -> Child:
         end = self.channel.worker_end.fileno()
         root = str(Path(envhub.__file__).parent.parent)
-        self.child: Child = spawn(
-            [sys.executable, "-P", "-c", _BOOT.format(root=root), str(end), str(os.getpid())],
-            env=worker_variables(self._scratch),
-            cwd=self._scratch,
+        foreign = role == "env"
+        return spawn(
+            [
+                *(sys.executable, "-P", "-c", _BOOT.format(root=root)),
+                *(role, str(end), str(os.getpid()), str(self._scratch)),
+            ],
+            # A policy is the user's own: it has their variables, home and directory.
+            env=worker_variables(self._scratch) if foreign else os.environ,
+            cwd=self._scratch if foreign else Path.cwd(),
             output=self.log.write_end,
             pass_fds=(end,),
         )
-        self.channel.worker_end.close()
-        self.log.hand_over()
 
     def next_id(self) -> int:
         """The number of the next request."""
@@ -85,6 +108,7 @@ class Worker:
         """
         self._request = request
         self._verb = verb
+        self._beat = 0
         self._limit = limit
         self.deadline = time.monotonic() + limit
         self.outcome = None
@@ -92,15 +116,21 @@ class Worker:
         if not self.ended:
             self.channel.send(encode(request), fds)
         else:
-            self._settle(WorkerDied(self._what(), "its process had ended before."))
+            self._settle(WorkerDied(self._what(), self._ending, log=self.log.tail()))
 
     def wait(self) -> Reply | WorkerError:
         """Wait for the outcome of the request that is under way."""
+        self.settle(math.inf)
+        return self.take()
+
+    def settle(self, seconds: float) -> bool:
+        """Wait so long for the outcome; says whether it is there."""
+        until = time.monotonic() + seconds
         while self.busy:
             self.read()
-            if self.busy:
-                self._block()
-        return self.take()
+            if self.busy and not self._block(until):
+                return False
+        return True
 
     def take(self) -> Reply | WorkerError:
         """The outcome of the request, once it is there."""
@@ -138,15 +168,23 @@ class Worker:
         return WorkerDied(self._what(), f"its process was ended, because {reason}.", log=lines)
 
     def overdue(self) -> None:
-        """Its limit has passed."""
+        """Its limit has passed. If it takes many steps and took one since, it gets more time."""
+        beat = self.pulse() if self.pulse is not None else 0
+        if self._beat < beat <= 2 * getattr(self._request, "count", 0):
+            self._beat = beat
+            self.deadline = time.monotonic() + self._limit
+            return
         problem = f"no answer within {self._limit:g} s; its process was ended."
         self.fail(WorkerTimeout(self._what(), problem, log=self._last_lines()))
 
     def fail(self, error: WorkerError) -> None:
         """End the process, and let the request that was under way fail with an error."""
+        error.where = self._whose()
         self.end()
         if self.busy:
             self._settle(error)
+        else:  # whoever asks next is told
+            self._ending = error.problem
 
     def end(self) -> None:
         """End the process now and free everything; harmless when repeated."""
@@ -156,12 +194,15 @@ class Worker:
         self.log.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _block(self) -> None:
-        """Wait until something happens to this process, and see to it."""
-        patience = self.deadline - time.monotonic()
-        if patience <= 0.0:
+    def _block(self, until: float) -> bool:
+        """Wait until something happens to this process, and see to it; False if it is too late."""
+        now = time.monotonic()
+        if self.deadline <= now:
             self.overdue()
-            return
+            return True
+        if until <= now:
+            return False
+        patience = min(self.deadline, until) - now
         room = select.POLLOUT if self.channel.unsent else 0
         poll = self._own_poll()
         poll.modify(self.channel.fileno(), select.POLLIN | room)
@@ -171,9 +212,10 @@ class Worker:
                     poll.unregister(fd)
             elif fd == self.child.pidfd:
                 self.died()
-                return
+                return True
             elif room:
                 self.channel.flush()
+        return True
 
     def _own_poll(self) -> select.poll:
         if self._poll is None:
@@ -185,6 +227,8 @@ class Worker:
     def _accept(self, reply: Reply) -> None:
         if not self.busy or self._request is None:
             raise BrokenChannel("it answered without having been asked")
+        if self.channel.unsent:
+            raise BrokenChannel("it answered before it was asked")
         check(self._request, reply)
         if isinstance(reply, Failed):
             self._settle(self._raised(reply))
@@ -198,6 +242,7 @@ class Worker:
             reply.message,
             contract=reply.contract,
             traceback=reply.traceback,
+            where=reply.where,
             log="" if reply.contract else self._last_lines(),
         )
 
@@ -208,6 +253,11 @@ class Worker:
                 self._accept(decode_reply(payload))
         except (BrokenChannel, EOFError):
             return
+
+    def _whose(self) -> Literal["env", "policy"]:
+        """Whose code was running: the pulse is odd while a policy beside the env acts."""
+        beside = self.pulse is not None and isinstance(self._request, Play) and self.pulse() % 2
+        return "policy" if self._role == "policy" or beside else "env"
 
     def _settle(self, outcome: "Reply | WorkerError") -> None:
         self.busy = False

@@ -181,7 +181,7 @@ def _task_of(env: AnyEnv, name: str, horizon: int | None) -> Task:
         raise ContractError(
             f"Task {name!r} has no horizon: give --max-steps, or set _max_episode_steps on the env."
         )
-    return Task(name=name, description=description, horizon=int(limit))
+    return Task(name=name, description=description, horizon=int(limit), success="ever")
 
 
 def _attribute(env: AnyEnv, name: str) -> Any:

@@ -1,17 +1,19 @@
 """The messages between host and worker. The host asks, the worker answers, one at a time."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from envhub.types import Benchmark, FileSource, Value
+from envhub.policies.contract import PolicyFacts
+from envhub.types import Benchmark, FileSource, PolicySource, Value
 from envhub.worker.buffers import CHUNK
 from envhub.worker.channel import BrokenChannel
 from envhub.worker.spaces import SpaceSpec
 from envhub.worker.values import extension
 
 Text = Annotated[str, msgspec.Meta(max_length=20_000)]
-Steps = Annotated[int, msgspec.Meta(ge=1, le=CHUNK)]
+PLAY = 1000
+"""Steps that a policy beside the env takes at most before the host hears of them."""
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -93,13 +95,82 @@ class Close(_Message, frozen=True):
     """Close the env. Answer: Done."""
 
 
-Request = Load | Open | Attach | Reset | Step | Render | Call | SetAttr | Close
+class LoadPolicy(_Message, frozen=True):
+    """Make a policy, here or in a process of its own. Answer: PolicyLoaded."""
+
+    policy: PolicySource
+    benchmark: Benchmark
+    observation_space: SpaceSpec
+    action_space: SpaceSpec
+    source: FileSource | None = None
+    """The benchmark's file, where `benchmark.lerobot` or the policy's module refers to it."""
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """An episode, for its policy."""
+
+    number: int
+    suite: str
+    task: str
+    description: str
+    index: int
+    seed: int
+
+
+class Play(_Message, frozen=True):
+    """Let the policy beside the env play, from a reset or on from where it is. Answer: Played."""
+
+    episode: Told
+    fresh: bool
+    """Whether the env is reset first, and the policy starts the episode."""
+    count: int
+    """Steps to take at most."""
+    until_success: bool
+    options: Any = None
+    """For the reset."""
+
+
+class MapSlot(_Message, frozen=True):
+    """Map the memory of another worker's env, whose descriptor comes along. Answer: Done."""
+
+    slot: int
+    policy: int
+    """Which of the policies here acts for it."""
+
+
+class Seen(msgspec.Struct, frozen=True, array_like=True):
+    """One row of a batch: an episode whose observation lies in a slot's memory."""
+
+    slot: int
+    number: int
+    step: int
+    texts: dict[str, str]
+
+
+class Act(_Message, frozen=True):
+    """Let a policy act. Answer: Acted."""
+
+    policy: int
+    rows: tuple[Seen, ...]
+    begin: tuple[Told, ...]
+    """Episodes that it hears of for the first time, or anew."""
+    finish: tuple[int, ...]
+    """Episodes that have ended."""
+
+
+Request = (
+    Load | Open | Attach | Reset | Step | Render | Call | SetAttr | Close | LoadPolicy | Play
+    | MapSlot | Act
+)  # fmt: skip
 
 
 class Loaded(_Message, frozen=True):
     """What the source declares."""
 
     benchmark: Benchmark
+    python: Text
+    packages: Annotated[dict[str, Text], msgspec.Meta(max_length=1000)]
+    """The versions of the packages that can change what a simulator computes."""
 
 
 class Opened(_Message, frozen=True):
@@ -152,9 +223,36 @@ class Failed(_Message, frozen=True):
     traceback: Text
     contract: bool
     """Whether the message is EnvHub's own and says all."""
+    where: Literal["env", "policy"] = "env"
 
 
-Reply = Loaded | Opened | Done | WasReset | Stepped | Returned | Failed
+class PolicyLoaded(_Message, frozen=True):
+    """What a policy declares of itself."""
+
+    facts: PolicyFacts
+    policy: int
+    """Its number among the policies here."""
+
+
+class Played(_Message, frozen=True):
+    """Steps that the policy beside the env took."""
+
+    rewards: Annotated[list[float], msgspec.Meta(min_length=1, max_length=PLAY)]
+    successes: Annotated[list[bool | None], msgspec.Meta(min_length=1, max_length=PLAY)]
+    actions: Any
+    terminated: bool
+    truncated: bool
+
+
+class Acted(_Message, frozen=True):
+    """Actions: an array `(rows, chunk, *action)`."""
+
+    actions: Any
+
+
+Reply = (
+    Loaded | Opened | Done | WasReset | Stepped | Returned | Failed | PolicyLoaded | Played | Acted
+)
 
 _EXPECTED: dict[type[Request], type[Reply]] = {
     Load: Loaded,
@@ -166,6 +264,10 @@ _EXPECTED: dict[type[Request], type[Reply]] = {
     Call: Returned,
     SetAttr: Done,
     Close: Done,
+    LoadPolicy: PolicyLoaded,
+    Play: Played,
+    MapSlot: Done,
+    Act: Acted,
 }
 
 _encoder = msgspec.msgpack.Encoder()
@@ -208,12 +310,14 @@ def check(request: Request, reply: Reply) -> None:
         kind = type(reply).__name__
         raise BrokenChannel(f"it answered {kind} where {expected.__name__} was due")
     if isinstance(request, Step) and isinstance(reply, Stepped):
-        _check_steps(request, reply)
+        _check_steps(request, reply, scored=request.scored)
+    elif isinstance(request, Play) and isinstance(reply, Played):
+        _check_steps(request, reply, scored=True)
 
 
-def _check_steps(request: Step, reply: Stepped) -> None:
+def _check_steps(request: Step | Play, reply: Stepped | Played, *, scored: bool) -> None:
     taken = len(reply.rewards)
-    if len(reply.successes) != (taken if request.scored else 0):
+    if len(reply.successes) != (taken if scored else 0):
         raise BrokenChannel(f"it told {len(reply.successes)} successes for {taken} steps")
     won = request.until_success and reply.successes[-1] is True
     early = reply.terminated or reply.truncated or won

@@ -6,25 +6,38 @@ from typing import Any, TypeVar
 
 from envhub.errors import WorkerError
 from envhub.plugins import chosen
-from envhub.types import FileSource, Limits, PluginSource, Source, Value
+from envhub.types import (
+    Benchmark,
+    FileSource,
+    Limits,
+    PluginSource,
+    PolicySource,
+    Source,
+    Value,
+)
 from envhub.worker.buffers import CHUNK
 from envhub.worker.channel import BrokenChannel
 from envhub.worker.host import Worker
+from envhub.worker.inline import InlineWorker
 from envhub.worker.protocol import (
+    PLAY,
     Attach,
     Call,
     Close,
     Load,
+    LoadPolicy,
     Open,
     Opened,
+    Play,
     Render,
     Reset,
     SetAttr,
     Step,
     Stepped,
+    Told,
     WasReset,
 )
-from envhub.worker.spaces import AnySpace, decode_space, leaves
+from envhub.worker.spaces import AnySpace, decode_space, encode_space, leaves
 from envhub.worker.values import portable
 
 R = TypeVar("R")
@@ -35,17 +48,34 @@ Observe = tuple[str, ...] | None
 class RemoteEnv:
     """One env. Every method but `spaces` and `texts` asks; `worker.wait` gives the answer."""
 
-    def __init__(self, name: str, limits: Limits, *, log: Path | None = None) -> None:
-        self.worker = Worker(name, log=log)
+    def __init__(
+        self, name: str, limits: Limits, *, log: Path | None = None, inline: bool = False
+    ) -> None:
+        """Start the worker.
+
+        Args:
+            name: What errors call it.
+            limits: For what is asked of it.
+            log: A file for the beginning of its output.
+            inline: Whether to run it in this process, without limits.
+        """
+        self.worker: Worker | InlineWorker = InlineWorker(name) if inline else Worker(name, log=log)
         self._limits = limits
+        self._pulse: Any = None
         self._texts: frozenset[str] = frozenset()
 
     def load(
-        self, source: Source, env_args: Mapping[str, Value], horizon: int | None = None
+        self,
+        source: Source,
+        env_args: Mapping[str, Value],
+        horizon: int | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
-        """Load a benchmark's code, and the plugins whose hooks apply."""
+        """Load a benchmark's code, and unless `alone` the plugins whose hooks apply."""
         code = source.name if isinstance(source, PluginSource) else source
-        request = Load(self._next(), code, dict(env_args), chosen() or (), horizon)
+        others = () if alone else chosen() or ()
+        request = Load(self._next(), code, dict(env_args), others, horizon)
         self.worker.subject = _name(source)
         self.worker.ask(request, self._limits.start, "loading")
 
@@ -75,7 +105,29 @@ class RemoteEnv:
         """Take the steps whose actions are in shared memory, at most `CHUNK`."""
         assert 1 <= count <= CHUNK
         request = Step(self._next(), count, observe, scored, until_success)
-        self.worker.ask(request, self._limits.step * count, "step")
+        self.worker.ask(request, self._patience(count), "step")
+
+    def load_policy(
+        self, policy: PolicySource, benchmark: Benchmark, spaces: tuple[AnySpace, AnySpace]
+    ) -> None:
+        """Make a policy beside the env."""
+        observation, action = (encode_space(space) for space in spaces)
+        request = LoadPolicy(self._next(), policy, benchmark, observation, action)
+        self.worker.ask(request, self._limits.start, "making the policy")
+
+    def play(
+        self, episode: Told, count: int, *, fresh: bool, until_success: bool, options: Any = None
+    ) -> None:
+        """Let the policy beside the env play."""
+        count = min(count, PLAY)
+        request = Play(self._next(), episode, fresh, count, until_success, portable(options))
+        patience = self._patience(count)
+        self.worker.ask(request, max(patience, self._limits.reset) if fresh else patience, "play")
+
+    def watch(self, pulse: Any) -> None:
+        """Tell long episodes from hanging steps by a pulse in shared memory."""
+        self._pulse = pulse
+        self.worker.pulse = lambda: int(pulse[0])
 
     def step_with(self, action: Any, *, observe: Observe = None) -> None:
         """Take one step with an action that has no place in shared memory."""
@@ -134,6 +186,13 @@ class RemoteEnv:
             )
             raise self.worker.broken(reason)
         return reply.texts
+
+    def _patience(self, count: int) -> float:
+        """The limit for so many steps: that of one, where the pulse tells of each."""
+        if self._pulse is None:
+            return self._limits.step * count
+        self._pulse[0] = 0
+        return self._limits.step
 
     def _next(self) -> int:
         return self.worker.next_id()

@@ -1,17 +1,22 @@
 """The loop of a worker process."""
 
 import os
+from typing import Protocol
 
 from envhub.worker.channel import Channel
-from envhub.worker.protocol import decode_request
-from envhub.worker.session import Session
+from envhub.worker.protocol import Request, decode_request
 
 
-def serve(descriptor: int) -> None:
+class _Session(Protocol):
+    def answer(self, request: Request) -> bytes: ...
+    def close(self) -> None: ...
+
+
+def serve(role: str, descriptor: int) -> None:
     """Answer requests until the host closes the channel, then close the env and end."""
     os.set_inheritable(descriptor, False)
     channel = Channel(descriptor)
-    session = Session(channel)
+    session = _session(role, channel)
     while True:
         try:
             request = decode_request(channel.receive())
@@ -19,3 +24,14 @@ def serve(descriptor: int) -> None:
             break
         channel.send(session.answer(request))
     session.close()
+
+
+def _session(role: str, channel: Channel) -> _Session:
+    """What answers; each role imports only what it needs."""
+    if role == "policy":
+        from envhub.worker.policy_session import PolicySession
+
+        return PolicySession(channel)
+    from envhub.worker.session import Session
+
+    return Session(channel)

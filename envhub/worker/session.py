@@ -1,30 +1,34 @@
 """What a worker process does with each request. Lives in the worker."""
 
-import math
 import os
-import traceback
+import platform
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from envhub.envs.normalize import AnyEnv
-from envhub.errors import ContractError, EnvHubError
+from envhub.errors import ContractError
 from envhub.plugins import Plugins
+from envhub.worker.acting import Player, context_of, decoded_spaces, make_runner
+from envhub.worker.answering import answer_with
 from envhub.worker.buffers import Buffers
-from envhub.worker.channel import MAX_FRAME, Channel
 from envhub.worker.observing import observers
+from envhub.worker.packages import relevant_packages
 from envhub.worker.program import Program, find_task, load_program
 from envhub.worker.protocol import (
     Attach,
     Call,
     Close,
     Done,
-    Failed,
     Load,
     Loaded,
+    LoadPolicy,
     Open,
     Opened,
+    Play,
+    Played,
+    PolicyLoaded,
     Render,
     Reply,
     Request,
@@ -34,19 +38,25 @@ from envhub.worker.protocol import (
     Step,
     Stepped,
     WasReset,
-    encode,
 )
 from envhub.worker.spaces import encode_space, leaves
+from envhub.worker.stepping import success_of, take_reset, take_step
 from envhub.worker.values import NotPortable, portable
 from envhub.worker.writing import Writer, writers
 
-_MAX_TEXT = 20_000
+
+class Descriptors(Protocol):
+    """Where descriptors that come along with requests are taken from."""
+
+    def take_fd(self) -> int:
+        """The oldest."""
+        ...
 
 
 class Session:
     """The state of one worker: its benchmark, its open env, its memory."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Descriptors) -> None:
         self._channel = channel
         self._plugins = Plugins()
         self._program: Program | None = None
@@ -57,6 +67,8 @@ class Session:
         self._observers: tuple[Any, ...] = ()
         self._writers: list[Writer] = []
         self._reported: set[str] = set()
+        self._player: Player | None = None
+        self._at_policy = False
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
             Load: self._load,
             Open: self._open,
@@ -67,27 +79,26 @@ class Session:
             Call: self._call,
             SetAttr: self._set_attr,
             Close: self._close,
+            LoadPolicy: self._load_policy,
+            Play: self._play,
         }
 
     def answer(self, request: Request) -> bytes:
         """Do what is asked; whatever foreign code raises becomes an answer too."""
-        try:
-            payload = encode(self._handlers[type(request)](request))
-            if len(payload) > MAX_FRAME:
-                raise ContractError(f"The answer has {len(payload)} bytes, more than {MAX_FRAME}.")
-        except (Exception, SystemExit) as exc:
-            contract = isinstance(exc, EnvHubError)
-            kind, text = type(exc).__name__, _cut(str(exc))
-            return encode(Failed(request.id, kind, text, _trace(exc), contract=contract))
-        return payload
+        self._at_policy = False
+        return answer_with(
+            self._handlers, request, where=lambda: "policy" if self._at_policy else "env"
+        )
 
     def _load(self, request: Load) -> Loaded:
         self._program = load_program(request, self._plugins)
-        return Loaded(request.id, self._program.benchmark)
+        python = platform.python_version()
+        return Loaded(request.id, self._program.benchmark, python, relevant_packages())
 
     def close(self) -> None:
         """Close the env, if one is open."""
         env, self._env, self._observers, self._buffers = self._env, None, (), None
+        self._writers, self._player = [], None
         if env is not None:
             env.close()
 
@@ -125,10 +136,7 @@ class Session:
     def _reset(self, request: Reset) -> WasReset:
         env = self._open_env()
         wanted = self._observe(request.observe)
-        result = env.reset(seed=request.seed, options=request.options)
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise ContractError("reset() must return (observation, info).")
-        observation, info = result
+        observation, info = take_reset(env, request.seed, request.options)
         texts = self._write(observation, wanted)
         return WasReset(request.id, self._what_can_cross(info, "info"), texts)
 
@@ -140,22 +148,51 @@ class Session:
         for index in range(request.count):
             wanted = self._observe(request.observe if index == last else ())
             action = request.action if request.inline else _action(buffers, self._row, index)
-            result = env.step(action)
-            if not isinstance(result, tuple) or len(result) != 5:
-                raise ContractError(
-                    "step() must return (observation, reward, terminated, truncated, info)."
-                )
-            observation, reward, terminated, truncated, info = result
-            rewards.append(_reward(reward))
+            observation, reward, terminated, truncated, info = take_step(env, action)
+            buffers.pulse[self._row] = 2 * (index + 1)
+            rewards.append(reward)
             if request.scored:
-                successes.append(_success(info))
+                successes.append(success_of(info))
             if terminated or truncated or (request.until_success and successes[-1]):
                 break
         texts = self._write(observation, wanted)
         shown = {} if request.scored else self._what_can_cross(info, "info")
-        return Stepped(
-            request.id, rewards, bool(terminated), bool(truncated), successes, shown, texts
-        )
+        return Stepped(request.id, rewards, terminated, truncated, successes, shown, texts)
+
+    def _load_policy(self, request: LoadPolicy) -> PolicyLoaded:
+        self._at_policy = True
+        spaces = decoded_spaces(request)
+        runner = make_runner(request.policy, request.benchmark, spaces, request.source)
+        self._player = Player(runner, spaces[0])
+        return PolicyLoaded(request.id, self._player.facts, 0)
+
+    def _play(self, request: Play) -> Played:
+        """Let the policy beside the env play. One loop, no message a step."""
+        env, pulse, player = self._open_env(), self._memory().pulse, self._player
+        if player is None:
+            raise ContractError("No policy is loaded here.")
+        if request.fresh:
+            self._at_policy = True
+            player.start(context_of(request.episode))
+            self._at_policy = False
+            self._observe(player.facts.needs)
+            player.observation, _ = take_reset(env, request.episode.seed, request.options)
+        rewards: list[float] = []
+        successes: list[bool | None] = []
+        actions: list[Any] = []
+        for taken in range(request.count):
+            self._at_policy, pulse[self._row] = True, 2 * taken + 1
+            action = player.act()
+            self._at_policy, pulse[self._row] = False, 2 * taken + 2
+            self._observe(player.facts.needs if player.hungry else ())
+            player.observation, reward, terminated, truncated, info = take_step(env, action)
+            rewards.append(reward)
+            successes.append(success_of(info))
+            actions.append(action)
+            if terminated or truncated or (request.until_success and successes[-1]):
+                break
+        played = portable(np.stack(actions))
+        return Played(request.id, rewards, successes, played, terminated, truncated)
 
     def _render(self, request: Render) -> Returned:
         return Returned(request.id, portable(self._open_env().render()))
@@ -225,36 +262,3 @@ def _action(buffers: Buffers, row: int, index: int) -> Any:
         raise ContractError("Actions of this space do not live in shared memory.")
     action = buffers.actions[row, index]
     return action.copy() if isinstance(action, np.ndarray) else action
-
-
-def _reward(reward: Any) -> float:
-    try:
-        return float(reward)
-    except (TypeError, ValueError) as exc:
-        raise ContractError(f"step() returned the reward {reward!r}, which is no number.") from exc
-
-
-def _success(info: Any) -> bool | None:
-    """Success as `info` tells it: a bool, 0 or 1, or an array of one of them."""
-    if not isinstance(info, Mapping):
-        raise ContractError(f"info must be a mapping, found {type(info).__name__}.")
-    value = info.get("is_success", info.get("success"))
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return value
-    array = np.asarray(value)
-    number = array.item() if array.size == 1 and array.dtype.kind in "biuf" else math.nan
-    if number not in (0, 1):
-        raise ContractError(f"info['is_success'] must be a bool, 0 or 1, found {value!r}.")
-    return bool(number)
-
-
-def _trace(exc: BaseException) -> str:
-    return _cut("".join(traceback.format_exception(exc)))
-
-
-def _cut(text: str) -> str:
-    """What fits into a message; surrogates cannot be encoded."""
-    clean = text.encode("utf-8", "backslashreplace").decode()
-    return clean if len(clean) <= _MAX_TEXT else "..." + clean[-(_MAX_TEXT - 3) :]

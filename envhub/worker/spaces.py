@@ -183,6 +183,23 @@ def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
             return (Leaf(path, space.dtype, space.shape or ()),)
 
 
+def leaf_keys(
+    space: AnySpace, path: str = "", before: tuple[str | int, ...] = ()
+) -> dict[str, tuple[str | int, ...]]:
+    """How to reach each leaf in a value of the space: the keys and indices, by the leaf's path."""
+    match space:
+        case spaces.Dict():
+            items: list[tuple[str | int, AnySpace]] = list(space.items())
+        case spaces.Tuple():
+            items = list(enumerate(space.spaces))
+        case _:
+            return {path: before}
+    found: dict[str, tuple[str | int, ...]] = {}
+    for key, part in items:
+        found |= leaf_keys(part, _join(path, str(key)), (*before, key))
+    return found
+
+
 def unflatten(space: AnySpace, values: Mapping[str, Any], path: str = "") -> Any:
     """The value of a space from the values at its leaves."""
     match space:

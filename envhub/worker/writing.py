@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 from envhub.errors import ContractError
-from envhub.worker.spaces import AnySpace, Leaf, leaves
+from envhub.worker.spaces import AnySpace, Leaf, leaf_keys, leaves
 
 Array = np.ndarray[Any, Any]
 
@@ -33,7 +32,10 @@ class Writer:
         except (KeyError, IndexError, TypeError) as exc:
             raise ContractError(f"{self._name()} is missing: {type(exc).__name__}: {exc}.") from exc
         if self._target is None:
-            texts[self.leaf.path] = str(value)
+            if not isinstance(value, str):
+                kind = type(value).__name__
+                raise ContractError(f"{self._name()} is of type {kind}; its space says text.")
+            texts[self.leaf.path] = str.__str__(value)
             return
         if (
             type(value) is not np.ndarray
@@ -61,19 +63,8 @@ class Writer:
 def writers(space: AnySpace, views: Mapping[str, Array], row: int) -> list[Writer]:
     """A writer for each leaf of a space, into one row."""
     made: list[Writer] = []
-    for leaf, keys in zip(leaves(space), _keys(space), strict=True):
+    keys = leaf_keys(space)
+    for leaf in leaves(space):
         target = None if leaf.dtype is None else views[leaf.path][row, ...]
-        made.append(Writer(leaf, keys, target))
+        made.append(Writer(leaf, keys[leaf.path], target))
     return made
-
-
-def _keys(space: AnySpace, before: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """How to reach each leaf, in the order of `leaves`."""
-    match space:
-        case spaces.Dict():
-            return [found for key, part in space.items() for found in _keys(part, (*before, key))]
-        case spaces.Tuple():
-            parts = enumerate(space.spaces)
-            return [found for index, part in parts for found in _keys(part, (*before, index))]
-        case _:
-            return [before]

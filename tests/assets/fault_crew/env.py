@@ -28,11 +28,12 @@ class Faulty(gym.Env):
     observation_space = spaces.Box(0, 1000, (2,), np.int64)
     action_space = spaces.Discrete(2)
 
-    def __init__(self, task, room, where="", what="", row=1):
+    def __init__(self, task, room, where="", what="", row=1, nap=0.0):
         self.room = Path(room)
         self.row = own_row()
         self.fault = (where, what) if self.row == row else None
         self.count = 0
+        self.nap = nap if self.row == 0 else 0.0
         self.misbehave("constructor")
 
     def reset(self, *, seed=None, options=None):
@@ -43,10 +44,13 @@ class Faulty(gym.Env):
 
     def step(self, action):
         self.misbehave("step")
+        time.sleep(self.nap)
         self.count += 1
         return self.look(), 1.0, False, False, {}
 
     def close(self):
+        if self.fault is None:
+            os.write(1, LINE * 3000)  # more than a pipe holds
         with (self.room / "closed").open("a") as file:
             file.write(f"{self.row}\n")
         self.misbehave("close")
@@ -139,6 +143,11 @@ def floods():
             left -= os.write(descriptor, LINE * 600)
 
 
+def talks():
+    os.write(1, LINE * 3000)
+    time.sleep(2)
+
+
 def floods_and_exits():
     floods()
     print("the flood is over")
@@ -170,6 +179,6 @@ def leaves_no_directory():
 
 WAYS = {way.__name__: way for way in (
     raises, hangs, spins, exits, is_killed, crashes, quits, interrupts, runs_out_of_memory,
-    is_killed_for_memory, floods, floods_and_exits, floods_on, forks_and_dies, forks_twice,
+    is_killed_for_memory, floods, talks, floods_and_exits, floods_on, forks_and_dies, forks_twice,
     leaves_no_directory,
 )}  # fmt: skip

@@ -78,7 +78,8 @@ def start_family():
 def wait_for_all(held):
     """Until all six are there: an idler, a daemon, a family of three, and `sleep`."""
     target = os.readlink(f"/proc/self/fd/{held}")
-    while sum(holds(pid, target) for pid in descendants(os.getppid())) < 7:
+    mine = str(os.getpid())
+    while sum(pid != mine and holds(pid, target) for pid in descendants(os.getppid())) < 6:
         time.sleep(0.005)
 
 

@@ -1,6 +1,7 @@
 """Envs of any spaces: they observe at random, and tell what they were given."""
 
 import json
+from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -24,7 +25,7 @@ def make(task, spec):
 class Sampler(gym.Env):
     """Observations, rewards, ends and infos are functions of the seed; infos are of all kinds."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 7}
+    metadata: ClassVar = {"render_modes": ["rgb_array"], "render_fps": 7}
     render_mode = "rgb_array"
     task_description = "sample the space"
     _max_episode_steps = 50

@@ -3,6 +3,12 @@
 import numpy as np
 from gymnasium import spaces
 
+UNSUPPORTED = {
+    "graph": spaces.Graph(spaces.Discrete(2), spaces.Discrete(2)),
+    "sequence": spaces.Sequence(spaces.Discrete(2)),
+    "one_of": spaces.OneOf([spaces.Discrete(2), spaces.MultiBinary(2)]),
+}
+
 
 def build(tree):
     """The space that a tree of lists describes."""
@@ -26,10 +32,6 @@ def build(tree):
             return spaces.Dict({key: build(item) for key, item in items}, sort_keys=False)
         case ["tuple", items]:
             return spaces.Tuple([build(item) for item in items])
-        case ["graph"]:
-            return spaces.Graph(spaces.Discrete(2), spaces.Discrete(2))
-        case ["sequence"]:
-            return spaces.Sequence(spaces.Discrete(2))
-        case ["one_of"]:
-            return spaces.OneOf([spaces.Discrete(2), spaces.MultiBinary(2)])
+        case [kind]:
+            return UNSUPPORTED[kind]
     raise ValueError(tree)

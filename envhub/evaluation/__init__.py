@@ -1,0 +1,1 @@
+"""Running the episodes of a plan."""

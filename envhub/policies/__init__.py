@@ -1,0 +1,1 @@
+"""Policies: the contract, the built-in ones, and calling them."""

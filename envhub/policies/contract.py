@@ -1,0 +1,103 @@
+"""What a policy is, and what it is told."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from envhub.errors import ContractError
+
+Placement = Literal["process", "worker"]
+Format = Literal["raw", "lerobot"]
+
+
+@dataclass(slots=True)
+class Context:
+    """One episode, as its policy sees it."""
+
+    suite: str
+    task: str
+    description: str
+    """What is to be done, in words."""
+    index: int
+    """Which of the task's episodes."""
+    seed: int
+    step: int = 0
+    """The number of actions that were taken before."""
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    """The policy's randomness for this episode; derived from the seed and the task's name."""
+    memory: dict[str, Any] = field(default_factory=dict)
+    """The policy's own state for this episode."""
+
+
+class Policy(Protocol):
+    """What EnvHub calls. Only `act` must be there; the values shown are the defaults."""
+
+    placement: Placement = "process"
+    """`worker`: beside the env, for policies that are cheap; `process`: in a process of its own."""
+    needs: frozenset[str] | None = None
+    """The leaf paths of the observation that it reads, e.g. `pixels/image2`; None = all."""
+    format: Format = "raw"
+    batch: int | None = None
+    """N: every call is padded to N rows; None: the rows of a call do not influence each other."""
+
+    def act(self, obs: Any, episodes: Sequence[Context]) -> Any:
+        """One action a row, or a chunk of actions a row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFacts:
+    """What a policy declares of itself."""
+
+    placement: Placement
+    needs: tuple[str, ...] | None
+    format: Format
+    batch: int | None
+
+
+def make_rng(seed: int, task: str) -> np.random.Generator:
+    """The generator of an episode: the same whoever runs it, wherever, however often."""
+    digest = hashlib.sha256(task.encode()).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
+
+
+def facts_of(policy: Any, leaves: Sequence[str]) -> PolicyFacts:
+    """What a policy declares, checked against the leaves of the observation.
+
+    Raises:
+        ContractError: It is no policy, or declares what cannot be.
+    """
+    name = type(policy).__name__
+    if not callable(getattr(policy, "act", None)):
+        raise ContractError(f"{name} is no policy: it has no method act(obs, episodes).")
+    placement: Any = getattr(policy, "placement", "process")
+    if placement not in ("process", "worker"):
+        raise ContractError(f"{name}.placement must be 'process' or 'worker', found {placement!r}.")
+    format_: Any = getattr(policy, "format", "raw")
+    if format_ not in ("raw", "lerobot"):
+        raise ContractError(f"{name}.format must be 'raw' or 'lerobot', found {format_!r}.")
+    batch = getattr(policy, "batch", None)
+    whole = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch <= 65536
+    if batch is not None and not whole:
+        raise ContractError(f"{name}.batch must be a positive whole number or None: {batch!r}.")
+    needs = _needed(name, getattr(policy, "needs", None), leaves)
+    return PolicyFacts(placement, needs, format_, batch)
+
+
+def _needed(name: str, needs: Any, leaves: Sequence[str]) -> tuple[str, ...] | None:
+    """The leaves that are needed; a path to several of them means all of those."""
+    if needs is None:
+        return None
+    if isinstance(needs, str) or not all(isinstance(path, str) for path in needs):
+        raise ContractError(f"{name}.needs must be a set of leaf paths, found {needs!r}.")
+    found: set[str] = set()
+    for path in needs:
+        hits = {leaf for leaf in leaves if leaf == path or leaf.startswith(f"{path}/")}
+        if not hits:
+            known = ", ".join(leaf or "(the observation itself)" for leaf in leaves)
+            raise ContractError(f"{name}.needs has {path!r}, but the observation has: {known}.")
+        found |= hits
+    return tuple(leaf for leaf in leaves if leaf in found)

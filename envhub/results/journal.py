@@ -1,0 +1,235 @@
+"""A run's directory: what was asked, what came of it, appended as it ends.
+
+    run.json         what was asked and what was used
+    episodes.jsonl   one record an episode; the last line for an episode counts
+    actions/         <plan index>.npy: the actions of every episode
+    summary.json     rates with intervals
+    logs/            what the workers printed
+
+Every file but `episodes.jsonl` is written whole or not at all. A torn last line there, from a host
+that was killed, is dropped.
+"""
+
+import errno
+import fcntl
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envhub.errors import UsageError
+from envhub.records import Episode, EpisodeError, EpisodeRecord
+
+FORMAT = 1
+Array = np.ndarray[Any, Any]
+
+
+class RunDirectoryError(UsageError):
+    """A run's directory cannot be used as was asked."""
+
+
+class Journal:
+    """A run's directory, held by this process alone."""
+
+    def __init__(self, directory: Path, episodes: Iterable[Episode]) -> None:
+        """Take hold of a directory that exists.
+
+        Raises:
+            RunDirectoryError: Another process has it, or it cannot be written.
+        """
+        self.directory = directory
+        self._numbers = {(one.task, one.index): one.number for one in episodes}
+        self._lock = _lock(directory)
+        with _readable_errors(directory):
+            (directory / "actions").mkdir(exist_ok=True)
+            _drop_torn_line(directory / "episodes.jsonl")
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            self._file = os.open(directory / "episodes.jsonl", flags, 0o666)
+
+    @property
+    def logs(self) -> Path:
+        """Where workers' output goes."""
+        return self.directory / "logs"
+
+    def append(self, record: EpisodeRecord, actions: Array | None) -> None:
+        """Keep an episode: its actions first, so that a record never lacks them."""
+        with _readable_errors(self.directory):
+            if actions is not None:
+                buffer = io.BytesIO()
+                np.save(buffer, actions, allow_pickle=False)
+                _write(self.directory / "actions" / f"{record.number}.npy", buffer.getvalue())
+            line = json.dumps(record_to_json(record), separators=(",", ":")) + "\n"
+            data = line.encode()
+            while data:
+                data = data[os.write(self._file, data) :]
+
+    def records(self) -> dict[int, EpisodeRecord]:
+        """All records by the episodes' numbers."""
+        return read_records(self.directory, self._numbers)
+
+    def write(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a JSON file, whole or not at all."""
+        with _readable_errors(self.directory):
+            write_json(self.directory / name, content)
+
+    def close(self) -> None:
+        """Let go of the directory."""
+        os.close(self._file)
+        os.close(self._lock)
+
+
+def create_directory(directory: Path) -> None:
+    """Make a new run's directory.
+
+    Raises:
+        RunDirectoryError: It is there already and not empty, or cannot be made.
+    """
+    with _readable_errors(directory):
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise RunDirectoryError(
+                f"{directory} exists and is not empty. Resume it with envhub eval --resume "
+                f"{directory}, or choose another --out."
+            )
+        (directory / "logs").mkdir(parents=True)
+
+
+def discard_directory(directory: Path) -> None:
+    """Remove the directory of a run that never began; one that holds a run is left alone."""
+    if (directory / "run.json").exists():
+        return
+    shutil.rmtree(directory / "logs", ignore_errors=True)
+    with suppress(OSError):
+        directory.rmdir()
+
+
+def read_run(directory: Path) -> dict[str, Any]:
+    """What `run.json` says.
+
+    Raises:
+        RunDirectoryError: There is no run, or one of another format.
+    """
+    try:
+        content = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunDirectoryError(f"{directory} holds no run: there is no run.json.") from None
+    except (OSError, ValueError) as exc:
+        raise RunDirectoryError(f"{directory}/run.json cannot be read: {exc}.") from exc
+    found = content.get("format") if isinstance(content, dict) else None
+    if found != FORMAT:
+        raise RunDirectoryError(
+            f"{directory} has the format {found!r}; this version of EnvHub reads {FORMAT}."
+        )
+    return dict(content)
+
+
+def read_records(
+    directory: Path, numbers: Mapping[tuple[str, int], int]
+) -> dict[int, EpisodeRecord]:
+    """The records of a run, by the episodes' numbers; the last line for an episode counts."""
+    found: dict[int, EpisodeRecord] = {}
+    path = directory / "episodes.jsonl"
+    if not path.exists():
+        return found
+    with path.open("rb") as file:
+        for count, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                break  # torn
+            try:
+                content = json.loads(line)
+                number = numbers[content["task"], content["episode"]]
+                found[number] = record_from_json(content, number)
+            except (ValueError, KeyError, TypeError) as exc:
+                raise RunDirectoryError(
+                    f"{path}, line {count}, is no record of this run: {type(exc).__name__}: {exc}. "
+                    "Remove the line, and the episode is run again by --resume."
+                ) from exc
+    return found
+
+
+def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
+    """A line of `episodes.jsonl`."""
+    content = asdict(record)
+    del content["number"]
+    return {"return" if key == "return_" else key: value for key, value in content.items()}
+
+
+def record_from_json(content: Mapping[str, Any], number: int) -> EpisodeRecord:
+    """The record that a line holds."""
+    fields = {("return_" if key == "return" else key): value for key, value in content.items()}
+    error = fields.pop("error")
+    return EpisodeRecord(**fields, error=EpisodeError(**error) if error else None, number=number)
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file, whole or not at all."""
+    _write(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def _lock(directory: Path) -> int:
+    with _readable_errors(directory):
+        descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise RunDirectoryError(
+                f"Another process is writing to {directory}; wait for it, or stop it."
+            ) from None
+        return descriptor
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut off a last line that a killed host did not finish."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        end = size
+        while end > 0:
+            start = max(0, end - 65536)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                end = start + found + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)
+
+
+class _readable_errors:  # noqa: N801 - used like a function
+    """Turn what the file system refuses into one sentence."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
+        if not isinstance(exc, OSError):
+            return
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise RunDirectoryError(
+                f"No space is left for {self._directory}. What was recorded is whole: make room "
+                f"and go on with envhub eval --resume {self._directory}"
+            ) from exc
+        reason = exc.strerror or str(exc)
+        raise RunDirectoryError(f"{self._directory} cannot be written: {reason}.") from exc

@@ -1,0 +1,51 @@
+"""A run, as programs and observers see it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envhub.records import EpisodeRecord
+from envhub.results.journal import read_records, read_run
+from envhub.results.summary import Summary, summarize
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run's directory, and what `run.json` says in it."""
+
+    directory: Path
+    info: Mapping[str, Any]
+
+    @property
+    def suites(self) -> dict[str, list[str]]:
+        """The tasks of each suite that is evaluated."""
+        return {suite: list(tasks) for suite, tasks in self.info["plan"]["suites"].items()}
+
+    def records(self) -> tuple[EpisodeRecord, ...]:
+        """The episodes recorded so far, in the order of the plan."""
+        count = self.info["plan"]["episodes"]
+        tasks = dict.fromkeys(task for suite in self.suites.values() for task in suite)
+        keys = [(task, index) for task in tasks for index in range(count)]
+        numbers = {key: number for number, key in enumerate(keys)}
+        found = read_records(self.directory, numbers)
+        return tuple(found[number] for number in sorted(found))
+
+    def summary(self) -> Summary:
+        """Rates with their intervals."""
+        return summarize(self.records(), self.suites)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned episode has a record."""
+        tasks = {task for suite in self.suites.values() for task in suite}
+        return len(self.records()) == len(tasks) * int(self.info["plan"]["episodes"])
+
+
+def open_run(directory: Path) -> Run:
+    """The run in a directory.
+
+    Raises:
+        RunDirectoryError: There is none.
+    """
+    return Run(directory, read_run(directory))

@@ -1,0 +1,343 @@
+"""From a question to a run: each step of the path is one call."""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import envhub
+from envhub.errors import PluginError, UsageError
+from envhub.evaluation.engine import Engine, Job
+from envhub.evaluation.plan import Plan, make_plan
+from envhub.plugins import Plugins, chosen
+from envhub.policies.contract import PolicyFacts
+from envhub.records import EpisodeRecord
+from envhub.references import find_policy, find_source
+from envhub.results.journal import (
+    FORMAT,
+    Journal,
+    RunDirectoryError,
+    create_directory,
+    discard_directory,
+    read_run,
+)
+from envhub.results.run import Run
+from envhub.results.summary import to_json
+from envhub.runtime import resources
+from envhub.selection import select
+from envhub.sources.identity import hash_file, identify
+from envhub.types import FileSource, Limits, PolicySource, Source, Value
+from envhub.worker.board import close_workers
+from envhub.worker.protocol import Loaded
+from envhub.worker.remote import RemoteEnv
+
+
+class Watcher(Protocol):
+    """Whoever looks on while a run goes on."""
+
+    def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
+        """The engine is about to run; so many episodes have records already."""
+        ...
+
+    def recorded(self, record: EpisodeRecord) -> None:
+        """An episode has ended."""
+        ...
+
+    def tick(self) -> None:
+        """Called a few times a second."""
+        ...
+
+    def warn(self, problem: PluginError) -> None:
+        """An observer failed, and is told no more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked for."""
+
+    ref: str
+    policy: Any = "random"
+    """A text, or a policy object."""
+    suites: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    episodes: int | None = None
+    seed: int = 0
+    workers: int | None = None
+    """None: as many as the machine bears."""
+    max_steps: int | None = None
+    env_args: Mapping[str, Value] = field(default_factory=dict)
+    policy_args: Mapping[str, Value] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    retries: int = 1
+    out: Path | None = None
+
+
+def start_run(question: Question, watcher: Watcher) -> Run:
+    """Evaluate a policy on a benchmark, in a new run directory."""
+    directory = question.out or _default_directory(question.ref)
+    create_directory(directory)
+    try:
+        source = find_source(question.ref)
+        return _run(question, source, directory, watcher, before=None)
+    except BaseException:
+        discard_directory(directory)
+        raise
+
+
+def resume_run(directory: Path, workers: int | None, watcher: Watcher) -> Run:
+    """Run what is missing or errored in a run directory.
+
+    Raises:
+        RunDirectoryError: There is no run, or its benchmark or policy has changed.
+    """
+    info = read_run(directory)
+    plan, benchmark, policy = info["plan"], info["benchmark"], info["policy"]
+    if policy["kind"] == "object":
+        raise RunDirectoryError(
+            f"The policy of {directory} was an object of a program; only that program can go on."
+        )
+    question = Question(
+        ref=benchmark["ref"],
+        policy=policy["path"] or policy["ref"],
+        suites=tuple(plan["suites"]),
+        tasks=tuple(task for tasks in plan["suites"].values() for task in tasks),
+        episodes=plan["episodes"],
+        seed=plan["seed"],
+        workers=workers,
+        max_steps=plan["max_steps"],
+        env_args=benchmark["env_args"],
+        policy_args=policy["args"],
+        limits=Limits(**info["limits"]),
+        retries=info["retries"],
+        out=directory,
+    )
+    source = find_source(benchmark["path"] or benchmark["ref"])
+    return _run(question, source, directory, watcher, before=info)
+
+
+def auto_workers(memory_mb: int, episodes: int) -> int:
+    """As many workers as the cores, the free memory and the episodes allow."""
+    return max(1, min(resources.cores(), resources.memory_mb() // memory_mb, episodes))
+
+
+def _run(
+    question: Question,
+    source: Source,
+    directory: Path,
+    watcher: Watcher,
+    *,
+    before: Mapping[str, Any] | None,
+) -> Run:
+    identity = identify(source)
+    inline = question.workers == 0
+    log = directory / "logs" / "worker-0.log"
+    first = RemoteEnv("worker 0", question.limits, inline=inline, log=log)
+    try:
+        first.load(source, question.env_args, question.max_steps)
+        loaded = first.answer(Loaded)
+        plan = _plan(question, loaded)
+        policy, beside = _policy(question, loaded, source)
+        info = _info(question, loaded, plan, source, identity, policy)
+        if before is not None:
+            _check_same(before, info, directory)
+        journal = Journal(directory, plan.episodes)
+    except BaseException:
+        close_workers([first.worker], limit=question.limits.close)
+        raise
+    try:
+        records = journal.records()
+        missing = tuple(e for e in plan.episodes if not _settled(records.get(e.number)))
+        workers = question.workers
+        if workers is None:
+            workers = auto_workers(loaded.benchmark.memory_mb, len(missing))
+        job = Job(
+            source=source,
+            benchmark=loaded.benchmark,
+            env_args=question.env_args,
+            plan=plan,
+            episodes=missing,
+            policy=policy,
+            beside=beside,
+            workers=workers,
+            limits=question.limits,
+            retries=question.retries,
+            logs=journal.logs,
+        )
+        kept = before or info
+        journal.write("run.json", kept)
+        return _play(job, journal, Run(directory, kept), watcher, first)
+    finally:
+        journal.close()
+
+
+def _play(job: Job, journal: Journal, run: Run, watcher: Watcher, first: RemoteEnv) -> Run:
+    """Let the engine run, and keep what comes of it."""
+    plugins = Plugins()
+
+    def keep(record: EpisodeRecord, actions: Any) -> None:
+        journal.append(record, actions)
+        watcher.recorded(record)
+        for problem in plugins.episode_finished(run, record):
+            watcher.warn(problem)
+
+    try:
+        plugins.load_observers()
+        engine = Engine(job, keep, first=first, on_tick=watcher.tick)
+    except BaseException:
+        close_workers([first.worker], limit=job.limits.close)
+        raise
+    for problem in plugins.run_started(run):
+        watcher.warn(problem)
+    watcher.started(run, job.plan, engine, len(job.plan.episodes) - len(job.episodes))
+    try:
+        engine.run()
+    finally:
+        run = _finish(journal, run, engine.facts, plugins, watcher)
+    return run
+
+
+def _finish(
+    journal: Journal, run: Run, facts: PolicyFacts | None, plugins: Plugins, watcher: Watcher
+) -> Run:
+    if facts is not None:
+        policy = {**run.info["policy"], "batch": facts.batch, "placement": facts.placement}
+        run = Run(run.directory, {**run.info, "policy": policy})
+        journal.write("run.json", run.info)
+    summary = run.summary()
+    journal.write("summary.json", to_json(summary))
+    for problem in plugins.run_finished(run, summary):
+        watcher.warn(problem)
+    return run
+
+
+def _plan(question: Question, loaded: Loaded) -> Plan:
+    benchmark = loaded.benchmark
+    return make_plan(
+        benchmark,
+        select(benchmark, question.suites, question.tasks),
+        episodes=question.episodes,
+        seed=question.seed,
+        max_steps=question.max_steps,
+    )
+
+
+def _policy(question: Question, loaded: Loaded, source: Source) -> tuple[Any, bool]:
+    if not isinstance(question.policy, str):
+        if question.policy_args:
+            raise UsageError("policy_args are for policies that are named, not for objects.")
+        return question.policy, False
+    return find_policy(question.policy, loaded.benchmark, source, question.policy_args)
+
+
+def _info(
+    question: Question,
+    loaded: Loaded,
+    plan: Plan,
+    source: Source,
+    identity: Mapping[str, Any],
+    policy: Any,
+) -> dict[str, Any]:
+    """What `run.json` says."""
+    path = f"{source.directory}/{source.file}" if isinstance(source, FileSource) else None
+    benchmark = {
+        "ref": question.ref,
+        "path": path,
+        "name": loaded.benchmark.name,
+        **identity,
+        "env_args": dict(question.env_args),
+        "plugins": list(chosen() or ()),
+    }
+    planned = {
+        "suites": {suite: list(tasks) for suite, tasks in plan.suites.items()},
+        "episodes": plan.per_task,
+        "seed": plan.seed,
+        "max_steps": plan.max_steps,
+        "reuse": loaded.benchmark.reuse,
+        "tasks": {
+            name: {"horizon": t.horizon, "success": t.success, "init_states": t.init_states}
+            for name, t in plan.tasks.items()
+        },
+    }
+    runtime = {"kind": "here", "python": loaded.python, "packages": loaded.packages}
+    return {
+        "format": FORMAT,
+        "envhub": envhub.__version__,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "benchmark": benchmark,
+        "plan": planned,
+        "policy": _policy_info(question, policy),
+        "runtime": runtime,
+        "protection": {"process": question.workers != 0, "sandbox": "none", "network": True},
+        "limits": asdict(question.limits),
+        "retries": question.retries,
+        "protocol": _protocol(benchmark, planned, loaded.packages),
+    }
+
+
+def _policy_info(question: Question, policy: Any) -> dict[str, Any]:
+    named = isinstance(policy, PolicySource)
+    file = policy.module if named and isinstance(policy.module, FileSource) else None
+    path = Path(file.directory) / file.file if file else None
+    ref = question.policy if named else type(policy).__qualname__
+    return {
+        "kind": "named" if named else "object",
+        "ref": ref,
+        "path": f"{path}:{policy.name}" if path else None,
+        "sha256": hash_file(path).removeprefix("sha256:") if path else None,
+        "args": dict(question.policy_args),
+        "batch": None,
+        "placement": None,
+    }
+
+
+def _protocol(
+    benchmark: Mapping[str, Any], plan: Mapping[str, Any], packages: Mapping[str, str]
+) -> str:
+    """The digest of what must agree for two runs to be comparable."""
+    relevant = {
+        "source": [benchmark["kind"], benchmark["name"], benchmark["files"]],
+        "env_args": benchmark["env_args"],
+        "plugins": benchmark["plugins"],
+        "plan": {key: plan[key] for key in ("tasks", "seed", "episodes", "reuse")},
+        "packages": dict(packages),
+    }
+    text = json.dumps(relevant, sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Path) -> None:
+    """A run is only gone on with what it began with."""
+    if before["policy"]["sha256"] != now["policy"]["sha256"]:
+        raise RunDirectoryError(
+            f"The policy {before['policy']['ref']} has changed since {directory} was begun. "
+            "Start a new run, or restore the file."
+        )
+    if before["protocol"] == now["protocol"]:
+        return
+    changed = [
+        name
+        for name, hashed in now["benchmark"]["files"].items()
+        if before["benchmark"]["files"].get(name) != hashed
+    ]
+    what = f" ({', '.join(changed[:3])})" if changed else ""
+    raise RunDirectoryError(
+        f"The benchmark{what} or its packages have changed since {directory} was begun. Start a "
+        "new run, or restore them."
+    )
+
+
+def _settled(record: EpisodeRecord | None) -> bool:
+    return record is not None and record.status == "ok"
+
+
+def _default_directory(ref: str) -> Path:
+    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in ref).strip(".-") or "run"
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    base = Path("runs") / f"{plain[-60:]}-{stamp}"
+    return base if not base.exists() else base.with_name(f"{base.name}-{os.getpid()}")

@@ -1,0 +1,130 @@
+"""Making a policy and calling it, in a worker or in a process of the policy's own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from envhub.errors import ContractError
+from envhub.policies.contract import Context, make_rng
+from envhub.policies.runner import Runner
+from envhub.types import Benchmark, FileSource, PolicySource
+from envhub.worker.loader import load_file, load_object
+from envhub.worker.protocol import LoadPolicy, Told
+from envhub.worker.spaces import AnySpace, decode_space, leaf_keys, leaves, unflatten
+
+
+def make_runner(
+    policy: PolicySource,
+    benchmark: Benchmark,
+    spaces: tuple[AnySpace, AnySpace],
+    source: FileSource | None = None,
+) -> Runner:
+    """Make a policy.
+
+    Args:
+        policy: Where its factory is.
+        benchmark: What it is to act in.
+        spaces: Of observations and actions.
+        source: The benchmark's file, if it is one.
+    """
+    module = policy.module
+    declaring = _load(module) if isinstance(module, FileSource) else None
+    target = f":{policy.name}" if declaring else f"{module}:{policy.name}"
+    factory: Any = load_object(target, declaring)
+    if not callable(factory):
+        raise ContractError(f"{policy.name} is a {type(factory).__name__}, no factory.")
+    made = factory(benchmark, *spaces, **policy.args)
+    paths = [leaf.path for leaf in leaves(spaces[0])]
+    return Runner(made, paths, spaces[1], _converter(benchmark, source))
+
+
+def decoded_spaces(request: LoadPolicy) -> tuple[AnySpace, AnySpace]:
+    """The spaces that a request names."""
+    return decode_space(request.observation_space), decode_space(request.action_space)
+
+
+class Player:
+    """A policy beside its env: it acts for one episode at a time."""
+
+    def __init__(self, runner: Runner, space: AnySpace) -> None:
+        self.facts = runner.facts
+        self.observation: Any = None
+        """Of the last reset or step."""
+        self._runner = runner
+        self._space = space
+        self._keys = {
+            path: keys
+            for path, keys in leaf_keys(space).items()
+            if self.facts.needs is None or path in self.facts.needs
+        }
+        self._context: Context | None = None
+        self._chunk: list[Any] = []
+
+    @property
+    def hungry(self) -> bool:
+        """Whether the next action needs an observation."""
+        return not self._chunk
+
+    def start(self, context: Context) -> None:
+        """Begin an episode, and end the one before."""
+        if self._context is not None:
+            self._runner.finish(self._context)
+        self._context, self._chunk = context, []
+        self._runner.start(context)
+
+    def act(self) -> Any:
+        """The next action."""
+        assert self._context is not None
+        if not self._chunk:
+            values = {path: _row(self.observation, keys) for path, keys in self._keys.items()}
+            observation = part_of(self._space, values) if values else {}
+            self._chunk = list(self._runner.act(observation, [self._context])[0])[::-1]
+        self._context.step += 1
+        return self._chunk.pop()
+
+
+def context_of(told: Told) -> Context:
+    """A new context of an episode."""
+    rng = make_rng(told.seed, told.task)
+    return Context(told.suite, told.task, told.description, told.index, told.seed, rng=rng)
+
+
+def part_of(space: AnySpace, values: Mapping[str, Any]) -> Any:
+    """An observation from the values at some of its leaves; the keys of others are left out."""
+    if len(values) == len(leaves(space)):
+        return unflatten(space, values)
+    part: dict[str, Any] = {}
+    for path, value in values.items():
+        *parents, last = path.split("/")
+        inner = part
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = value
+    return part
+
+
+def stack(values: list[Any]) -> Any:
+    """The values of one leaf as a batch; texts as a list."""
+    return values if isinstance(values[0], str) else np.stack(values)
+
+
+def _row(observation: Any, keys: tuple[str | int, ...]) -> Any:
+    """A leaf of an observation as a batch of one."""
+    for key in keys:
+        observation = observation[key]
+    return [observation] if isinstance(observation, str) else np.asarray(observation)[None]
+
+
+def _load(source: FileSource) -> ModuleType:
+    return load_file(Path(source.directory), source.file, source.package)
+
+
+def _converter(benchmark: Benchmark, source: FileSource | None) -> Any:
+    """The benchmark's own conversion to LeRobot's format."""
+    if benchmark.lerobot is None:
+        return None
+    declaring = _load(source) if source and benchmark.lerobot.startswith(":") else None
+    return load_object(benchmark.lerobot, declaring)

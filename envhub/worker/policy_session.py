@@ -1,0 +1,100 @@
+"""What a policy's own process does with each request."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from envhub.errors import ContractError
+from envhub.policies.contract import Context
+from envhub.policies.runner import Runner
+from envhub.worker.acting import context_of, decoded_spaces, make_runner, part_of, stack
+from envhub.worker.answering import answer_with
+from envhub.worker.buffers import Buffers
+from envhub.worker.channel import Channel
+from envhub.worker.protocol import (
+    Act,
+    Acted,
+    Done,
+    LoadPolicy,
+    MapSlot,
+    PolicyLoaded,
+    Reply,
+    Request,
+    Seen,
+)
+from envhub.worker.spaces import AnySpace, leaves
+from envhub.worker.values import portable
+
+
+class PolicySession:
+    """Policies, one for each pair of spaces, and the memory of the envs that they see."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._runners: list[Runner] = []
+        self._spaces: list[tuple[AnySpace, AnySpace]] = []
+        self._slots: dict[int, Buffers] = {}
+        self._contexts: dict[int, Context] = {}
+        self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
+            LoadPolicy: self._load,
+            MapSlot: self._map,
+            Act: self._act,
+        }
+
+    def answer(self, request: Request) -> bytes:
+        """Do what is asked; whatever the policy raises becomes an answer too."""
+        return answer_with(self._handlers, request, where=lambda: "policy")
+
+    def close(self) -> None:
+        """Close the policies."""
+        for runner in self._runners:
+            runner.close()
+
+    def _load(self, request: LoadPolicy) -> PolicyLoaded:
+        spaces = decoded_spaces(request)
+        runner = make_runner(request.policy, request.benchmark, spaces, request.source)
+        self._runners.append(runner)
+        self._spaces.append(spaces)
+        return PolicyLoaded(request.id, runner.facts, len(self._runners) - 1)
+
+    def _map(self, request: MapSlot) -> Done:
+        fd = self._channel.take_fd()
+        try:
+            self._slots[request.slot] = Buffers(fd, 1, *self._spaces[request.policy])
+        finally:
+            os.close(fd)
+        return Done(request.id)
+
+    def _act(self, request: Act) -> Acted:
+        runner = self._runners[request.policy]
+        for number in request.finish:
+            if number in self._contexts:
+                runner.finish(self._contexts.pop(number))
+        for told in request.begin:
+            self._contexts[told.number] = context_of(told)
+            runner.start(self._contexts[told.number])
+        episodes = [self._context(seen) for seen in request.rows]
+        actions = runner.act(self._observe(request, runner), episodes)
+        return Acted(request.id, portable(actions))
+
+    def _observe(self, request: Act, runner: Runner) -> Any:
+        space, _ = self._spaces[request.policy]
+        needs = runner.facts.needs
+        values = {
+            leaf.path: stack([self._value(seen, leaf.path) for seen in request.rows])
+            for leaf in leaves(space)
+            if needs is None or leaf.path in needs
+        }
+        return part_of(space, values)
+
+    def _value(self, seen: Seen, path: str) -> Any:
+        if path in seen.texts:
+            return seen.texts[path]
+        return self._slots[seen.slot].observations[path][0]
+
+    def _context(self, seen: Seen) -> Context:
+        if seen.number not in self._contexts:
+            raise ContractError(f"Episode {seen.number} was never begun here.")
+        context = self._contexts[seen.number]
+        context.step = seen.step
+        return context
