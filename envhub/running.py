@@ -337,7 +337,7 @@ def _settled(record: EpisodeRecord | None) -> bool:
 
 
 def _default_directory(ref: str) -> Path:
-    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in ref).strip(".-") or "run"
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{plain[-60:]}-{stamp}"
+    parts = [part for part in ref.split("/") if part not in ("", ".", "..", "env.py")]
+    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in (parts or ["run"])[-1])
+    base = Path("runs") / f"{plain[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
     return base if not base.exists() else base.with_name(f"{base.name}-{os.getpid()}")

@@ -109,7 +109,6 @@ DEATHS = {
     "quits": (WorkerRaised, "SystemExit: that is all"),
     "runs_out_of_memory": (WorkerRaised, "MemoryError"),
     "exits": (WorkerDied, "its process ended with exit code 7."),
-    "interrupts": (WorkerDied, "its process was killed by SIGINT."),
     "is_killed": (WorkerDied, "its process was killed by SIGKILL, most likely by the kernel"),
     "is_killed_for_memory": (WorkerDied, "its process was killed by SIGKILL, most likely"),
     "crashes": (WorkerDied, "its process was killed by SIGSEGV"),
@@ -117,10 +116,9 @@ DEATHS = {
     "forks_and_dies": (WorkerDied, "its process was killed by SIGKILL"),
     "floods_and_exits": (WorkerDied, "its process ended with exit code 7."),
     "hangs": (WorkerTimeout, "no answer within "),
-    "spins": (WorkerTimeout, "no answer within "),
     "floods_on": (WorkerTimeout, "no answer within "),
 }
-LAST = {"floods_on": "x" * 99, "floods_and_exits": "the flood is over", "interrupts": "KeyboardInt"}
+LAST = {"floods_on": "x" * 99, "floods_and_exits": "the flood is over"}
 EVERYWHERE = ["raises", "exits", "is_killed", "hangs"]
 CASES = [(where, what) for what in EVERYWHERE for where in DOING] + [
     ("step", what) for what in DEATHS if what not in EVERYWHERE
@@ -135,6 +133,7 @@ def test_one_env_of_three_fails(where, what, crew, tmp_path):
         run_to(where, env)
     assert str(caught.value).startswith(DOING[where] + problem)
     assert f"\n  | {LAST.get(what, f'about to do it: {what}')}" in str(caught.value)
+    assert len(str(caught.value)) < 10_000
     assert closed(tmp_path) >= ({0, 2} if where != "constructor" else set())
     assert children() == []
 
@@ -142,14 +141,6 @@ def test_one_env_of_three_fails(where, what, crew, tmp_path):
     assert observations.tolist() == [[0, 0], [1, 0], [2, 0]]
     observations, *_ = env.step(np.zeros(3, np.int64))
     assert observations.tolist() == [[0, 1], [1, 1], [2, 1]]
-
-
-def test_the_last_lines_of_a_flood_are_quoted_and_no_more(crew):
-    env = crew("step", "floods_and_exits")
-    with pytest.raises(WorkerDied) as caught:
-        run_to("step", env)
-    assert str(caught.value).endswith("\n  | the flood is over")
-    assert len(str(caught.value)) < 10_000
 
 
 def test_a_flood_alone_does_no_harm(crew):
@@ -186,7 +177,7 @@ def test_a_process_that_goes_on_twice_is_ended(crew):
     env.reset(seed=0)
 
 
-@pytest.mark.parametrize("what", ["raises", "hangs", "exits", "floods", "floods_on"])
+@pytest.mark.parametrize("what", ["raises", "exits", "floods_on"])
 def test_an_env_that_cannot_be_closed_is_ended(what, crew, tmp_path):
     env = crew("close", what, Limits(close=2))
     env.reset(seed=0)
@@ -251,7 +242,8 @@ def test_a_value_that_cannot_cross_for_one_env_harms_none(crew):
 def test_an_interrupt_while_waiting_ends_the_envs_and_a_reset_starts_anew(crew):
     env = crew("step", "hangs")
     env.reset(seed=0)
-    interrupt = threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,))
+    main = threading.main_thread().ident
+    interrupt = threading.Timer(0.3, signal.pthread_kill, (main, signal.SIGINT))
     interrupt.start()
     with pytest.raises(KeyboardInterrupt):
         env.step(np.zeros(3, np.int64))
@@ -259,9 +251,9 @@ def test_an_interrupt_while_waiting_ends_the_envs_and_a_reset_starts_anew(crew):
     assert observations.tolist() == [[0, 0], [1, 0], [2, 0]]
 
 
-@pytest.mark.parametrize("spare", range(8, 16))
+@pytest.mark.parametrize("spare", [3, 6, 9])
 def test_when_a_worker_cannot_be_started_none_is_left(spare, crew):
-    """Descriptors run out while the first worker is made, or the second."""
+    """Descriptors run out while one of the workers is made."""
     env = crew(n_envs=3)
     with few_descriptors(spare), pytest.raises(OSError, match="Too many open files"):
         env.reset(seed=0)
@@ -363,6 +355,7 @@ class TestHostThatForks:
 env.reset(seed=0)
 pid = os.fork()
 if pid == 0:
+    warnings.simplefilter("ignore", ResourceWarning)  # it closes nothing, as it should
     sys.exit()
 os.waitpid(pid, 0)
 for _ in range(3):
@@ -391,7 +384,7 @@ print("done")
 
 
 HOST = """
-import os, pathlib, signal, sys, tempfile
+import os, pathlib, signal, sys, tempfile, warnings
 import envhub
 def suicide():
     signal.raise_signal(signal.SIGTERM)

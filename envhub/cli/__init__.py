@@ -20,10 +20,14 @@ from envhub.errors import (
 # The line that `envhub --help` shows, here so that it imports no command.
 COMMANDS = {
     "doctor": "Say what this machine has, and what to type where something is wrong.",
+    "eval": "Evaluate a policy on a benchmark.",
     "info": "Say what a benchmark is: suites, tasks, horizons, observations.",
     "list": "List the installed benchmarks, or the tasks of one.",
     "plugins": "Show the installed plugins and whether each can be used.",
+    "try": "Run one random episode of a benchmark, and keep a picture of its last frame.",
 }
+# Where a command's name is none for a module.
+_MODULES = {"eval": "evaluate", "try": "trying"}
 
 
 class _Commands(click.Group):
@@ -35,7 +39,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"envhub.cli.{cmd_name}").command
+        module = import_module(f"envhub.cli.{_MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = module.command
         return command
 
     def resolve_command(
@@ -58,8 +63,8 @@ def group() -> None:
 
     \b
     Examples:
-        envhub list
         envhub info ./my_env
+        envhub eval ./my_env --policy ./policy.py --episodes 50
         envhub doctor
     """  # noqa: D301 - click takes the backspace as "do not rewrap"
 

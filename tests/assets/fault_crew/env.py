@@ -95,11 +95,6 @@ def hangs():
         time.sleep(1)
 
 
-def spins():
-    while True:
-        pass
-
-
 def exits():
     os._exit(7)
 
@@ -115,10 +110,6 @@ def crashes():
 
 def quits():
     sys.exit("that is all")
-
-
-def interrupts():
-    raise KeyboardInterrupt
 
 
 def runs_out_of_memory():
@@ -178,7 +169,7 @@ def leaves_no_directory():
 
 
 WAYS = {way.__name__: way for way in (
-    raises, hangs, spins, exits, is_killed, crashes, quits, interrupts, runs_out_of_memory,
+    raises, hangs, exits, is_killed, crashes, quits, runs_out_of_memory,
     is_killed_for_memory, floods, talks, floods_and_exits, floods_on, forks_and_dies, forks_twice,
     leaves_no_directory,
 )}  # fmt: skip

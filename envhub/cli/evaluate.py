@@ -1,0 +1,194 @@
+"""`envhub eval`: evaluate a policy on a benchmark."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from envhub.cli.options import (
+    debug_option,
+    env_arg_option,
+    json_option,
+    parse_args,
+    timeout_option,
+)
+from envhub.cli.progress import Watcher, make_watcher
+from envhub.cli.table import render
+from envhub.errors import ExitCode, UsageError
+from envhub.results.run import Run
+from envhub.results.summary import paste_line, to_json
+from envhub.running import Question, resume_run, start_run
+from envhub.types import Limits, Value
+
+
+@click.command("eval")
+@click.argument("ref", required=False)
+@click.option("--policy", help="random, zero, one of the benchmark's, ./policy.py[:name] ...")
+@click.option(
+    "--policy-arg",
+    "policy_args",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
+    help="An argument for the policy's factory; JSON if it parses, else text. Repeatable.",
+)
+@click.option("--suite", "suites", multiple=True, metavar="NAME,...", help="Suites; all = every.")
+@click.option("--task", "tasks", multiple=True, metavar="NAME,...", help="Tasks, in any suite.")
+@click.option("--episodes", type=click.IntRange(min=1), help="Episodes for each task.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of each task's first episode.")
+@click.option("--max-steps", type=click.IntRange(min=1), help="A horizon instead of the tasks'.")
+@click.option(
+    "--workers",
+    default="auto",
+    metavar="N|auto",
+    callback=lambda _ctx, _param, text: _workers(text),
+    help="Processes; auto: as many as cores and memory bear; 0: all in this process.",
+)
+@click.option("--retries", type=click.IntRange(min=0), default=1, help="Of a failed episode.")
+@click.option("--out", type=click.Path(path_type=Path), help="A new directory for the run.")
+@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with a run.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+@json_option
+@env_arg_option
+@timeout_option
+@debug_option
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    ref: str | None,
+    *,
+    resume: Path | None,
+    workers: int | None,
+    quiet: bool,
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Evaluate a policy on the benchmark REF.
+
+    Every episode is recorded as it ends, in a directory of its own under runs/ unless --out says
+    otherwise. An interrupted run goes on with --resume, and ends in the same records.
+
+    \b
+    Examples:
+        envhub eval ./my_env --policy ./policy.py --episodes 50
+        envhub eval ./my_env --task reach-red,reach-blue --workers 4 --json
+        envhub eval --resume runs/my_env-20260101-120000
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    watcher = make_watcher(quiet=quiet)
+    try:
+        if resume is not None:
+            _refuse_more(context, ref)
+            run = resume_run(resume, workers, watcher)
+        else:
+            run = start_run(_question(ref, workers=workers, watcher=watcher, **asked), watcher)
+    except KeyboardInterrupt:
+        watcher.finish()
+        _say_resume(watcher)
+        context.exit(ExitCode.INTERRUPTED)
+    finally:
+        watcher.finish()
+    _show(run, as_json=as_json)
+    if watcher.interrupted and not run.complete:
+        _say_resume(watcher)
+        context.exit(ExitCode.INTERRUPTED)
+    if any(record.status != "ok" for record in run.records()):
+        context.exit(ExitCode.FOUND)
+
+
+def _question(
+    ref: str | None,
+    *,
+    workers: int | None,
+    watcher: Watcher,
+    policy: str | None,
+    policy_args: dict[str, Value],
+    suites: tuple[str, ...],
+    tasks: tuple[str, ...],
+    episodes: int | None,
+    seed: int,
+    max_steps: int | None,
+    retries: int,
+    out: Path | None,
+    env_args: dict[str, Value],
+    limits: Limits,
+) -> Question:
+    if ref is None:
+        raise UsageError("Name a benchmark, or a run to go on with: envhub eval --resume DIR.")
+    if policy is None:
+        watcher.say("No --policy: evaluating random actions.")
+    return Question(
+        ref=ref,
+        policy=policy or "random",
+        suites=suites,
+        tasks=tasks,
+        episodes=episodes,
+        seed=seed,
+        workers=workers,
+        max_steps=max_steps,
+        env_args=env_args,
+        policy_args=policy_args,
+        limits=limits,
+        retries=retries,
+        out=out,
+    )
+
+
+def _refuse_more(context: click.Context, ref: str | None) -> None:
+    """A run goes on as it was begun; only how fast and how loud may be said."""
+    free = {"resume", "workers", "quiet", "as_json", "ref"}
+    for name in context.params:
+        given = context.get_parameter_source(name)
+        if name not in free and given is not click.core.ParameterSource.DEFAULT:
+            option = next(p.opts[0] for p in context.command.params if p.name == name)
+            raise UsageError(f"{option} cannot be changed by --resume: a run goes on as it began.")
+    if ref is not None:
+        raise UsageError(f"--resume knows its benchmark: leave {ref} out.")
+
+
+def _show(run: Run, *, as_json: bool) -> None:
+    summary = run.summary()
+    line = paste_line(run.info["benchmark"]["ref"], run.info["protocol"], summary)
+    if as_json:
+        content = {
+            "run": str(run.directory),
+            "complete": run.complete,
+            "protocol": run.info["protocol"],
+            "line": line,
+            **to_json(summary),
+        }
+        click.echo(json.dumps(content, indent=2))
+        return
+    click.echo(render(summary))
+    for record in _first_errors(run):
+        click.echo(record, err=True)
+    click.echo(f"\n{line}\n{run.directory}")
+
+
+def _first_errors(run: Run) -> list[str]:
+    """Each kind of error once, with how often it happened."""
+    counts: dict[tuple[str, str], int] = {}
+    examples: dict[tuple[str, str], str] = {}
+    for record in run.records():
+        if record.error is not None:
+            key = (record.status, record.error.type)
+            counts[key] = counts.get(key, 0) + 1
+            examples.setdefault(key, record.error.message)
+    return [
+        f"\n{count}x {status}, the first: {examples[status, kind]}"
+        for (status, kind), count in counts.items()
+    ]
+
+
+def _say_resume(watcher: Watcher) -> None:
+    if watcher.run is not None:
+        watcher.say(f"Interrupted. Go on with: envhub eval --resume {watcher.run.directory}")
+
+
+def _workers(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not text.isdecimal() or int(text) > 4096:
+        raise UsageError(f"--workers must be a number or auto, found {text!r}.")
+    return int(text)

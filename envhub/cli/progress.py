@@ -1,0 +1,171 @@
+"""What is seen of a run while it goes on: live on a terminal, plain lines elsewhere."""
+
+import signal
+import sys
+import time
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from envhub.errors import PluginError, printable
+from envhub.evaluation.engine import Engine
+from envhub.evaluation.plan import Plan
+from envhub.records import EpisodeRecord
+from envhub.results.run import Run
+from envhub.results.statistics import wilson
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_LINE_EVERY = 10.0
+"""Seconds between plain lines."""
+_LIVE_EVERY = 0.2
+_SHOWN_SLOTS = 8
+
+
+class Watcher:
+    """Counts, and takes the first Ctrl-C as the wish to stop in good order."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self.run: Run | None = None
+        self.interrupted = False
+        self._quiet = quiet
+        self._engine: Engine | None = None
+        self._total = self._before = self._done = self._successes = self._judged = 0
+        self._errors = 0
+        self._began = self._shown = 0.0
+
+    def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
+        """The engine is about to run."""
+        self.run, self._engine = run, engine
+        self._total, self._before = len(plan.episodes), done
+        self._began = self._shown = time.monotonic()
+        signal.signal(signal.SIGINT, self._interrupt)
+        self.begin()
+
+    def recorded(self, record: EpisodeRecord) -> None:
+        """Count an episode."""
+        self._done += 1
+        self._errors += record.status != "ok"
+        if record.counts and (record.success is not None or record.failed_by_policy):
+            self._judged += 1
+            self._successes += record.success is True
+
+    def tick(self) -> None:
+        """Show, if it is time to."""
+        now = time.monotonic()
+        if not self._quiet and now - self._shown >= self.every:
+            self._shown = now
+            self.show()
+
+    def warn(self, problem: PluginError) -> None:
+        """An observer failed."""
+        self.say(f"envhub: {problem} It is told no more.")
+
+    def say(self, text: str) -> None:
+        """A line on standard error."""
+        click.echo(printable(text), err=True)
+
+    def finish(self) -> None:
+        """Nothing more will come."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    every = _LINE_EVERY
+
+    def begin(self) -> None:
+        """Show that it begins."""
+
+    def show(self) -> None:
+        """A plain line."""
+        self.say(self.line())
+
+    def line(self) -> str:
+        """How far it is."""
+        parts = [f"{self._before + self._done}/{self._total} episodes", self.rate(), self.speed()]
+        return ", ".join(part for part in parts if part)
+
+    def rate(self) -> str:
+        """The rate so far, with its interval."""
+        if not self._judged:
+            return ""
+        low, high = wilson(self._successes, self._judged)
+        found = f"{self._successes / self._judged:.1%} [{low:.0%}, {high:.0%}] succeeded"
+        return f"{found}, {self._errors} errored" if self._errors else found
+
+    def speed(self) -> str:
+        """Steps a second, and the time left."""
+        seconds = time.monotonic() - self._began
+        if self._engine is None or not self._done or seconds <= 0.0:
+            return ""
+        left = (self._total - self._before - self._done) * seconds / self._done
+        return f"{self._engine.progress.steps / seconds:,.0f} steps/s, {_clock(left)} left"
+
+    def slots(self) -> list[str]:
+        """What each slot does."""
+        return [] if self._engine is None else list(self._engine.progress.slots.values())
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        if self.interrupted or self._engine is None:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        self._engine.stopping = True
+        self.say("Finishing the episodes under way; Ctrl-C again stops at once.")
+
+
+class LiveWatcher(Watcher):
+    """Draws with rich, on a terminal."""
+
+    every = _LIVE_EVERY
+    _live: Any = None
+
+    def begin(self) -> None:
+        """Start drawing."""
+        from rich.console import Console
+        from rich.live import Live
+
+        console = Console(file=sys.stderr)
+        self._live = Live(self._picture(), console=console, auto_refresh=False, transient=True)
+        self._live.start()
+
+    def show(self) -> None:
+        """Draw."""
+        self._live.update(self._picture(), refresh=True)
+
+    def say(self, text: str) -> None:
+        """A line above the drawing."""
+        if self._live is None:
+            super().say(text)
+        else:
+            self._live.console.print(printable(text), markup=False, highlight=False)
+
+    def finish(self) -> None:
+        """Stop drawing."""
+        super().finish()
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _picture(self) -> "RenderableType":
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        bar = ProgressBar(total=max(self._total, 1), completed=self._before + self._done, width=60)
+        slots = self.slots()
+        rows = [Text(f"  {index}: {what}") for index, what in enumerate(slots[:_SHOWN_SLOTS])]
+        if slots[_SHOWN_SLOTS:]:
+            rows.append(Text(f"  and {len(slots) - _SHOWN_SLOTS} more workers"))
+        return Group(bar, Text(self.line()), *rows)
+
+
+def make_watcher(*, quiet: bool) -> Watcher:
+    """A watcher for where standard error goes."""
+    live = not quiet and sys.stderr.isatty()
+    return LiveWatcher(quiet=False) if live else Watcher(quiet=quiet)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,68 @@
+"""The table at the end of a run."""
+
+import click
+
+from envhub.results.summary import Line, Summary
+
+_BAR = 20
+
+
+def render(summary: Summary) -> str:
+    """Rates with their intervals, by task, suite and overall."""
+    several = len(summary.suites) > 1
+    rows: list[tuple[str, ...]] = [_HEAD]
+    rows += [
+        _row(f"{line.suite}/{line.task}" if several else str(line.task), line)
+        for line in summary.tasks
+    ]
+    marks = {len(rows)}
+    if several:
+        rows.extend(_row(str(line.suite), line) for line in summary.suites)
+        marks.add(len(rows))
+    rows.append(_row("overall", summary.overall))
+    return "\n".join(_aligned(rows, marks))
+
+
+_HEAD = ("", "success", "95 % interval", "", "episodes", "return", "steps", "errors")
+
+
+def _row(name: str, line: Line) -> tuple[str, ...]:
+    rated = line.rate is not None and line.ci_low is not None and line.ci_high is not None
+    errors = f"{line.errors} env" if line.errors else ""
+    if line.policy_errors:
+        errors = ", ".join(filter(None, (errors, f"{line.policy_errors} policy")))
+    if line.errors and line.rate_worst is not None and line.rate_best is not None:
+        errors += f" ({line.rate_worst:.0%} to {line.rate_best:.0%} with them)"
+    return (
+        name,
+        f"{line.rate:.1%}" if line.rate is not None else "-",
+        f"{line.ci_low:.1%} - {line.ci_high:.1%}" if rated else "-",
+        _bar(line),
+        str(line.n),
+        f"{line.mean_return:.2f}" if line.mean_return is not None else "-",
+        f"{line.mean_steps:.1f}" if line.mean_steps is not None else "-",
+        errors,
+    )
+
+
+def _bar(line: Line) -> str:
+    if line.rate is None:
+        return ""
+    full = round(line.rate * _BAR)
+    return "█" * full + "·" * (_BAR - full)
+
+
+def _aligned(rows: list[tuple[str, ...]], marks: set[int]) -> list[str]:
+    """Columns of equal width; numbers to the right; a rule before each mark."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines: list[str] = []
+    for index, row in enumerate(rows):
+        cells = [
+            f"{cell:<{width}}" if column in (0, 3, 7) else f"{cell:>{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        text = "  ".join(cells).rstrip()
+        if index in marks:
+            lines.append("─" * sum(widths, 2 * (len(widths) - 1)))
+        lines.append(click.style(text, bold=True) if index in (0, len(rows) - 1) else text)
+    return lines
