@@ -47,22 +47,17 @@ def command(
     """  # noqa: D301 - click takes the backspace as "do not rewrap"
     if out is not None and out.suffix != ".png":
         raise UsageError(f"--out {out} must end in .png.")
-    envs = make_env(ref, tasks=(task,) if task else (), env_args=env_args, limits=limits)
-    suite, tasks = next(iter(envs.items()))
-    name, env = next(iter(tasks.items()))
-    try:
-        facts = _play(env, seed, max_steps or _MAX_STEPS)
+    source = find_source(ref)
+    benchmark, _ = describe(source, env_args, limits, horizon=max_steps)
+    suite, tasks = next(iter(select(benchmark, (), (task,) if task else ()).items()))
+    chosen = tasks[0]
+    opening = Opening(source, suite, chosen.name, env_args, limits, chosen.horizon)
+    with LazyVectorEnv(opening, 1) as env:
+        facts = _play(env, chosen, seed, max_steps or chosen.horizon)
         frame = _frame(env)
-        picture = _keep(frame, out, name) if frame is not None else None
-    finally:
-        close_envs(envs)
-    shown: dict[str, Any] = {
-        "suite": suite,
-        "task": name,
-        "seed": seed,
-        **facts,
-        "picture": picture,
-    }
+    picture = _keep(frame, out, chosen.name) if frame is not None else None
+    shown: dict[str, Any] = {"suite": suite, "task": chosen.name, "seed": seed, **facts}
+    shown["picture"] = picture
     if as_json:
         click.echo(json.dumps(shown, indent=2))
         return
