@@ -10,9 +10,13 @@ import numpy as np
 
 from envhub.cli.options import debug_option, env_arg_option, json_option, timeout_option
 from envhub.cli.picture import write_png
+from envhub.envs.crew import Opening
 from envhub.envs.vector import LazyVectorEnv
 from envhub.errors import EnvHubError, UsageError, printable
+from envhub.references import find_source
+from envhub.selection import select
 from envhub.types import Limits, Task, Value
+from envhub.worker.describe import describe
 
 
 @click.command("try")
