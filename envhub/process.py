@@ -30,6 +30,15 @@ class Finished:
     stderr: str
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedBytes:
+    """How a tool ended whose output is not text."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
 def run(
     argv: Sequence[str | Path],
     *,
@@ -43,29 +52,47 @@ def run(
         How it ended; None if it cannot be started or did not end within `timeout` seconds. Then
         what it started has ended too.
     """
+    done = run_bytes(argv, b"", timeout=timeout, env=env, cwd=cwd)
+    if done is None:
+        return None
+    return Finished(done.code, _text(done.stdout), _text(done.stderr))
+
+
+def run_bytes(
+    argv: Sequence[str | Path],
+    stdin: bytes,
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> FinishedBytes | None:
+    """The same for a tool that reads and writes bytes."""
     try:
         tool = subprocess.Popen(
             [str(part) for part in argv],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=env,
             cwd=cwd,
-            text=True,
-            errors="replace",
             start_new_session=True,
         )
     except OSError:
         return None
     with tool:
         try:
-            stdout, stderr = tool.communicate(timeout=timeout)
+            stdout, stderr = tool.communicate(stdin or None, timeout=timeout)
         except BaseException as exc:
             _kill_group(tool.pid)
             if isinstance(exc, subprocess.TimeoutExpired):
                 return None
             raise
-    return Finished(tool.returncode, stdout, stderr)
+    return FinishedBytes(tool.returncode, stdout, stderr)
+
+
+def _text(output: bytes) -> str:
+    """A tool's output as text, with any ends of lines."""
+    return output.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 class Child:

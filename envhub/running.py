@@ -5,6 +5,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,10 +81,10 @@ class Question:
 
 def start_run(question: Question, watcher: Watcher) -> Run:
     """Evaluate a policy on a benchmark, in a new run directory."""
+    source = find_source(question.ref)
     directory = question.out or _default_directory(question.ref)
     create_directory(directory)
     try:
-        source = find_source(question.ref)
         return _run(question, source, directory, watcher, before=None)
     except BaseException:
         discard_directory(directory)
@@ -136,23 +137,25 @@ def _run(
 ) -> Run:
     identity = identify(source)
     inline = question.workers == 0
-    log = directory / "logs" / "worker-0.log"
-    first = RemoteEnv("worker 0", question.limits, inline=inline, log=log)
-    try:
-        first.load(source, question.env_args, question.max_steps)
-        loaded = first.answer(Loaded)
-        plan = _plan(question, loaded)
-        policy, beside = _policy(question, loaded, source)
-        info = _info(question, loaded, plan, source, identity, policy)
-        if before is not None:
-            _check_same(before, info, directory)
-        journal = Journal(directory, plan.episodes)
-    except BaseException:
-        close_workers([first.worker], limit=question.limits.close)
-        raise
-    try:
-        records = journal.records()
-        missing = tuple(e for e in plan.episodes if not _settled(records.get(e.number)))
+    # Held before anything is written there, the log of the first worker included.
+    with closing(Journal(directory)) as journal:
+        log = journal.logs / "worker-0.log"
+        first = RemoteEnv("worker 0", question.limits, inline=inline, log=log)
+        try:
+            first.load(source, question.env_args, question.max_steps)
+            loaded = first.answer(Loaded)
+            plan = _plan(question, loaded)
+            policy, beside = _policy(question, loaded, source)
+            info = _info(question, loaded, plan, source, identity, policy)
+            if before is not None:
+                _check_same(before, info, directory)
+            records = journal.records(plan.episodes)
+            missing = tuple(e for e in plan.episodes if not _settled(records.get(e.number)))
+            if before is None:
+                journal.write("run.json", info)
+        except BaseException:
+            close_workers([first.worker], limit=question.limits.close)
+            raise
         workers = question.workers
         if workers is None:
             workers = auto_workers(loaded.benchmark.memory_mb, len(missing))
@@ -169,11 +172,7 @@ def _run(
             retries=question.retries,
             logs=journal.logs,
         )
-        kept = before or info
-        journal.write("run.json", kept)
-        return _play(job, journal, Run(directory, kept), watcher, first)
-    finally:
-        journal.close()
+        return _play(job, journal, Run(directory, before or info), watcher, first)
 
 
 def _play(job: Job, journal: Journal, run: Run, watcher: Watcher, first: RemoteEnv) -> Run:

@@ -31,14 +31,14 @@ class Watcher:
         self.run: Run | None = None
         self.interrupted = False
         self._quiet = quiet
-        self._engine: Engine | None = None
+        self.engine: Engine | None = None
         self._total = self._before = self._done = self._successes = self._judged = 0
         self._errors = 0
         self._began = self._shown = 0.0
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
         """The engine is about to run."""
-        self.run, self._engine = run, engine
+        self.run, self.engine = run, engine
         self._total, self._before = len(plan.episodes), done
         self._began = self._shown = time.monotonic()
         signal.signal(signal.SIGINT, self._interrupt)
@@ -96,20 +96,20 @@ class Watcher:
     def speed(self) -> str:
         """Steps a second, and the time left."""
         seconds = time.monotonic() - self._began
-        if self._engine is None or not self._done or seconds <= 0.0:
+        if self.engine is None or not self._done or seconds <= 0.0:
             return ""
         left = (self._total - self._before - self._done) * seconds / self._done
-        return f"{self._engine.progress.steps / seconds:,.0f} steps/s, {_clock(left)} left"
+        return f"{self.engine.progress.steps / seconds:,.0f} steps/s, {_clock(left)} left"
 
     def slots(self) -> list[str]:
         """What each slot does."""
-        return [] if self._engine is None else list(self._engine.progress.slots.values())
+        return [] if self.engine is None else list(self.engine.progress.slots.values())
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        if self.interrupted or self._engine is None:
+        if self.interrupted or self.engine is None:
             raise KeyboardInterrupt
         self.interrupted = True
-        self._engine.stopping = True
+        self.engine.stopping = True
         self.say("Finishing the episodes under way; Ctrl-C again stops at once.")
 
 

@@ -38,17 +38,17 @@ class RunDirectoryError(UsageError):
 class Journal:
     """A run's directory, held by this process alone."""
 
-    def __init__(self, directory: Path, episodes: Iterable[Episode]) -> None:
+    def __init__(self, directory: Path) -> None:
         """Take hold of a directory that exists.
 
         Raises:
             RunDirectoryError: Another process has it, or it cannot be written.
         """
         self.directory = directory
-        self._numbers = {(one.task, one.index): one.number for one in episodes}
         self._lock = _lock(directory)
         with _readable_errors(directory):
-            (directory / "actions").mkdir(exist_ok=True)
+            for name in ("actions", "logs"):
+                (directory / name).mkdir(exist_ok=True)
             _drop_torn_line(directory / "episodes.jsonl")
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
             self._file = os.open(directory / "episodes.jsonl", flags, 0o666)
@@ -70,9 +70,9 @@ class Journal:
             while data:
                 data = data[os.write(self._file, data) :]
 
-    def records(self) -> dict[int, EpisodeRecord]:
-        """All records by the episodes' numbers."""
-        return read_records(self.directory, self._numbers)
+    def records(self, episodes: Iterable[Episode]) -> dict[int, EpisodeRecord]:
+        """The records of these episodes, by their numbers."""
+        return read_records(self.directory, {(e.task, e.index): e.number for e in episodes})
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file, whole or not at all."""
@@ -93,10 +93,10 @@ def create_directory(directory: Path) -> None:
     """
     with _readable_errors(directory):
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise RunDirectoryError(
-                f"{directory} exists and is not empty. Resume it with envhub eval --resume "
-                f"{directory}, or choose another --out."
-            )
+            advice = "Choose another --out."
+            if (directory / "run.json").exists():
+                advice = f"Resume it with envhub eval --resume {directory}, or choose another --out."
+            raise RunDirectoryError(f"{directory} exists and is not empty. {advice}")
         (directory / "logs").mkdir(parents=True)
 
 
@@ -104,8 +104,11 @@ def discard_directory(directory: Path) -> None:
     """Remove the directory of a run that never began; one that holds a run is left alone."""
     if (directory / "run.json").exists():
         return
-    shutil.rmtree(directory / "logs", ignore_errors=True)
+    for name in ("actions", "logs"):
+        shutil.rmtree(directory / name, ignore_errors=True)
     with suppress(OSError):
+        for name in ("episodes.jsonl", ".lock"):
+            (directory / name).unlink(missing_ok=True)
         directory.rmdir()
 
 

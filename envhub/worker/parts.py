@@ -7,7 +7,7 @@ from envhub.worker.channel import BrokenChannel
 
 _MAX_PARTS = 2**20
 _BYTES, _ITEMS, _EXT = range(3)
-_NESTED = frozenset({1, 2, 3})
+_NESTED = frozenset({b"\1", b"\2", b"\3"})
 """The extensions of `envhub.worker.values` that hold a message themselves."""
 
 # What follows a tag (msgpack's specification): either so many bytes, items or bytes of extension,
@@ -29,20 +29,24 @@ def check_parts(payload: bytes) -> None:
     Raises:
         BrokenChannel: It has too many parts.
     """
-    position, left, seen = 0, 1, 0
-    while left and position < len(payload) - 1:
+    position, left = 0, 1
+    for _ in range(_MAX_PARTS):
+        if not left or position >= len(payload):
+            return
         tag = payload[position]
         position += 1
+        left -= 1
         if tag in _LENGTH:
             width, kind, factor = _LENGTH[tag]
             size = factor * int.from_bytes(payload[position : position + width], "big")
             position += width
         else:
             kind, size = _FIXED.get(tag, (_BYTES, 0))
-        nested = kind == _EXT and payload[position : position + 1] in _CODES
-        left += size if kind == _ITEMS else nested
-        left -= 1
-        position += 0 if kind == _ITEMS else 1 if nested else size + (kind == _EXT)
-        seen += 1
-        if seen > _MAX_PARTS:
-            raise BrokenChannel(f"it sent an answer of more than {_MAX_PARTS} parts")
+        if kind == _ITEMS:
+            left += size
+        elif kind == _EXT and payload[position : position + 1] in _NESTED:
+            left += 1
+            position += 1
+        else:
+            position += size + (kind == _EXT)
+    raise BrokenChannel(f"it sent an answer of more than {_MAX_PARTS} parts")

@@ -8,6 +8,7 @@ from envhub.policies.contract import PolicyFacts
 from envhub.types import Benchmark, FileSource, PolicySource, Value
 from envhub.worker.buffers import CHUNK
 from envhub.worker.channel import BrokenChannel
+from envhub.worker.parts import check_parts
 from envhub.worker.spaces import SpaceSpec
 from envhub.worker.values import extension
 
@@ -270,6 +271,8 @@ _EXPECTED: dict[type[Request], type[Reply]] = {
     Act: Acted,
 }
 
+_SMALL = 2**20
+"""Bytes of an answer that cannot harm, however many parts it has."""
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, ext_hook=extension)
 _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply, ext_hook=extension)
@@ -291,6 +294,8 @@ def decode_reply(payload: bytes) -> Reply:
     Raises:
         BrokenChannel: It is no answer.
     """
+    if len(payload) > _SMALL:
+        check_parts(payload)
     try:
         return _replies.decode(payload)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError) as exc:
