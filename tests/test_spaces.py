@@ -31,7 +31,6 @@ FLOATS = sorted(name for name in DTYPES if name[1] == "f")
 IMAGE = spaces.Box(0, 255, (480, 640, 3), np.uint8)
 
 
-
 # Trees of every kind of space that crosses; `build` makes spaces of them
 
 

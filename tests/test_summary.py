@@ -231,11 +231,38 @@ def test_a_task_without_an_ok_episode_is_taken_to_be_like_the_others(other, expe
     assert rates(summarize(records, {"s": ["a", "b"]}).tasks[0]) == expected
 
 
-def test_a_task_of_returns_only_is_left_out_of_the_rate():
-    records = [won("a", reward=1.0), silent("b", reward=5.0), env_error("b")]
-    overall = summarize(records, {"s": ["a", "b"]}).overall
-    assert rates(overall) == (1, 1.0, 1.0, 1.0)
+@pytest.mark.parametrize("teller", [won("a", reward=1.0), lost("a", reward=1.0)])
+def test_one_episode_that_tells_makes_silence_a_failure_in_every_task(teller):
+    """Whether success is reported is a fact about the benchmark, not about a task."""
+    records = [teller, silent("b", reward=5.0), env_error("b")]
+    summary = summarize(records, {"s": ["a"], "r": ["b"]})
+    assert rates(summary.tasks[1]) == (0, 0.0, 0.0, 0.5)
+    overall, a = summary.overall, float(teller.success)
+    assert rates(overall) == (int(a), a / 2, a / 2, (a + 0.5) / 2)
     assert (overall.n, overall.n_tasks, overall.mean_return) == (2, 2, 3.0)
+
+
+def test_returns_only_in_every_task():
+    records = [silent("a", reward=1.0), silent("b", reward=5.0), env_error("b"), policy_error("c")]
+    summary = summarize(records, {"s": ["a", "b", "c"]})
+    for line in lines_of(summary):
+        assert rates(line) == (None, None, None, None)
+    assert (summary.overall.n, summary.overall.mean_return) == (3, 3.0)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(3, 3), (0, 4), (1, 7), (30, 100)])
+def test_a_single_task_has_wilsons_interval_in_every_line(successes, n):
+    """A bootstrap over the episodes of one task that always wins would be [100 %, 100 %]."""
+    records = [won()] * successes + [lost()] * (n - successes)
+    for line in lines_of(summarize([*records, env_error("u")], {"s": ["t", "u"]})):
+        if line.task != "u":
+            assert (line.ci_low, line.ci_high) == wilson(successes, n)
+
+
+def test_two_tasks_have_a_bootstrap_interval():
+    records = [won("a"), lost("a"), won("b")]
+    overall = summarize(records, {"s": ["a", "b"]}).overall
+    assert (overall.ci_low, overall.ci_high) == bootstrap_tasks([[True, False], [True]])
 
 
 def test_a_return_that_is_no_number_is_not_left_out_in_silence():
@@ -356,13 +383,13 @@ def test_the_json_has_these_keys():
 @pytest.mark.parametrize(
     ("records", "text"),
     [
-        ([won()] * 3, "100.0% [100.0%, 100.0%] | 3 episodes, 1 task"),
+        ([won()] * 3, "100.0% [43.9%, 100.0%] | 3 episodes, 1 task"),
         ([won("t"), lost("u")], "50.0% [50.0%, 50.0%] | 2 episodes, 2 tasks"),
-        ([won()] * 30 + [lost()] * 70, "30.0% [21.0%, 39.0%] | 100 episodes, 1 task"),
+        ([won()] * 30 + [lost()] * 70, "30.0% [21.9%, 39.6%] | 100 episodes, 1 task"),
         (
             [*[won()] * 9, lost(), env_error()],
             (
-                "90.0% [70.0%, 100.0%] | 10 episodes, 1 task"
+                "90.0% [59.6%, 98.2%] | 10 episodes, 1 task"
                 " | 1 errored episode left out (with them 81.8% to 90.9%)"
             ),
         ),

@@ -23,7 +23,11 @@ COMMANDS = {
     "eval": "Evaluate a policy on a benchmark.",
     "info": "Say what a benchmark is: suites, tasks, horizons, observations.",
     "list": "List the installed benchmarks, or the tasks of one.",
+    "lock": "Write down exactly which bytes a Hub reference means.",
     "plugins": "Show the installed plugins and whether each can be used.",
+    "publish": "Put a benchmark on the Hub, and print the reference to share.",
+    "search": "Find benchmarks on the Hub.",
+    "trust": "Look at code of the Hub, and agree to run it at one commit.",
     "try": "Run one random episode of a benchmark, and keep a picture of its last frame.",
 }
 # Where a command's name is none for a module.

@@ -11,11 +11,13 @@ from envhub.cli.options import (
     env_arg_option,
     json_option,
     parse_args,
-    timeout_option,
+    policy_timeout_option,
+    source_options,
 )
 from envhub.cli.progress import Watcher, make_watcher
 from envhub.cli.table import render
 from envhub.errors import ExitCode, UsageError
+from envhub.references import SourceOptions
 from envhub.results.run import Run
 from envhub.results.summary import paste_line, to_json
 from envhub.running import Question, resume_run, start_run
@@ -49,9 +51,10 @@ from envhub.types import Limits, Value
 @click.option("--out", type=click.Path(path_type=Path), help="A new directory for the run.")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with a run.")
 @click.option("--quiet", is_flag=True, help="No progress.")
+@source_options
 @json_option
 @env_arg_option
-@timeout_option
+@policy_timeout_option
 @debug_option
 @click.pass_context
 def command(
@@ -63,6 +66,7 @@ def command(
     workers: int | None,
     quiet: bool,
     as_json: bool,
+    options: SourceOptions,
     **asked: Any,
 ) -> None:
     """Evaluate a policy on the benchmark REF.
@@ -73,6 +77,7 @@ def command(
     \b
     Examples:
         envhub eval ./my_env --policy ./policy.py --episodes 50
+        envhub eval owner/repo@<commit>:env.py --policy ./policy.py --trust-remote-code
         envhub eval ./my_env --task reach-red,reach-blue --workers 4 --json
         envhub eval --resume runs/my_env-20260101-120000
     """  # noqa: D301 - click takes the backspace as "do not rewrap"
@@ -80,9 +85,11 @@ def command(
     try:
         if resume is not None:
             _refuse_more(context, ref)
-            run = resume_run(resume, workers, watcher)
+            consent = options.trust_remote_code
+            run = resume_run(resume, workers, watcher, trust_remote_code=consent)
         else:
-            run = start_run(_question(ref, workers=workers, watcher=watcher, **asked), watcher)
+            question = _question(ref, workers=workers, watcher=watcher, options=options, **asked)
+            run = start_run(question, watcher)
     except KeyboardInterrupt:
         watcher.finish()
         _say_resume(watcher)
@@ -113,6 +120,7 @@ def _question(
     out: Path | None,
     env_args: dict[str, Value],
     limits: Limits,
+    options: SourceOptions,
 ) -> Question:
     if ref is None:
         raise UsageError("Name a benchmark, or a run to go on with: envhub eval --resume DIR.")
@@ -132,12 +140,13 @@ def _question(
         limits=limits,
         retries=retries,
         out=out,
+        options=options,
     )
 
 
 def _refuse_more(context: click.Context, ref: str | None) -> None:
-    """A run goes on as it was begun; only how fast and how loud may be said."""
-    free = {"resume", "workers", "quiet", "as_json", "ref"}
+    """A run goes on as it was begun; only how fast and how loud may be said, and consent."""
+    free = {"resume", "workers", "quiet", "as_json", "ref", "trust_remote_code"}
     for name in context.params:
         given = context.get_parameter_source(name)
         if name not in free and given is not click.core.ParameterSource.DEFAULT:

@@ -9,13 +9,17 @@ import click
 from envhub.cli.options import (
     debug_option,
     env_arg_option,
+    get_source,
     json_option,
     one_line,
+    say,
+    source_options,
     timeout_option,
 )
+from envhub.cli.unexecuted import describe_unexecuted
 from envhub.envs.observations import Feature, features
-from envhub.errors import ContractError
-from envhub.references import find_source
+from envhub.errors import ContractError, RemoteCodeRefused
+from envhub.references import SourceOptions
 from envhub.types import Benchmark, Limits, Value
 from envhub.worker.describe import describe
 from envhub.worker.spaces import AnySpace
@@ -24,16 +28,24 @@ from envhub.worker.spaces import AnySpace
 @click.command("info")
 @click.argument("ref")
 @click.option("--max-steps", type=click.IntRange(min=1), help="The horizon of envs without one.")
+@source_options
 @json_option
 @env_arg_option
 @timeout_option
 @debug_option
 def command(
-    ref: str, *, max_steps: int | None, as_json: bool, env_args: dict[str, Value], limits: Limits
+    ref: str,
+    *,
+    max_steps: int | None,
+    as_json: bool,
+    env_args: dict[str, Value],
+    limits: Limits,
+    options: SourceOptions,
 ) -> None:
     """Say what the benchmark REF is: suites, tasks, horizons, observations, actions.
 
-    Its code is loaded in a process of its own, and the env of its first task is made there.
+    Its code is loaded in a process of its own, and the env of its first task is made there. Of a
+    Hub repository that nobody agreed to run, only what is known without running it is shown.
 
     \b
     Examples:
@@ -41,7 +53,12 @@ def command(
         envhub info ./my_env --json
         envhub info ./my_env --env-arg size=128
     """  # noqa: D301 - click takes the backspace as "do not rewrap"
-    source = find_source(ref)
+    try:
+        source = get_source(ref, options)
+    except RemoteCodeRefused as refused:
+        click.echo(describe_unexecuted(ref, options, as_json=as_json))
+        say(str(refused))
+        return
     benchmark, spaces = describe(source, env_args, limits, horizon=max_steps, with_spaces=True)
     assert spaces is not None
     click.echo(_as_json(benchmark, spaces) if as_json else _as_text(benchmark, spaces))

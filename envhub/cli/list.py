@@ -1,27 +1,41 @@
 """`envhub list`: what is installed, or what a benchmark holds."""
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
 from envhub.cli.options import (
     debug_option,
     env_arg_option,
+    get_source,
     json_option,
     one_line,
+    source_options,
     timeout_option,
 )
 from envhub.plugins import Installed, installed
 from envhub.types import Benchmark, Limits, Value
 
+if TYPE_CHECKING:
+    from envhub.references import SourceOptions
+
 
 @click.command("list")
 @click.argument("ref", required=False)
+@source_options
 @json_option
 @env_arg_option
 @timeout_option
 @debug_option
-def command(ref: str | None, *, as_json: bool, env_args: dict[str, Value], limits: Limits) -> None:
+def command(
+    ref: str | None,
+    *,
+    as_json: bool,
+    env_args: dict[str, Value],
+    limits: Limits,
+    options: "SourceOptions",
+) -> None:
     """List the installed benchmarks, or the suites and tasks of REF.
 
     Without REF nothing is imported. With REF its code is loaded in a process of its own.
@@ -35,9 +49,7 @@ def command(ref: str | None, *, as_json: bool, env_args: dict[str, Value], limit
         found = installed()
         click.echo(_installed_json(found) if as_json else _installed_text(found))
         return
-    from envhub.references import find_source
-
-    source = find_source(ref)
+    source = get_source(ref, options)
     from envhub.worker.describe import describe  # heavy: after all that can be wrong with REF
 
     benchmark, _ = describe(source, env_args, limits)

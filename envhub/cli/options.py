@@ -1,13 +1,21 @@
 """Options that several commands share, and how their texts become values."""
 
 import json
+import math
+import sys
 from collections.abc import Callable
-from typing import Any
+from dataclasses import fields
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from envhub.errors import UsageError, printable
 from envhub.types import Limits, Value
+
+if TYPE_CHECKING:
+    from envhub.references import SourceOptions
+    from envhub.types import Source
 
 Command = Callable[..., Any]
 
@@ -21,6 +29,62 @@ def debug_option(command: Command) -> Command:
     """`--debug`; read by `envhub.cli.main`, which shows the traceback."""
     text = "Show tracebacks."
     return click.option("--debug", is_flag=True, expose_value=False, help=text)(command)
+
+
+def source_options(command: Command) -> Command:
+    """What a reference to the Hub needs; the command gets them as one value, `options`."""
+
+    @wraps(command)
+    def with_options(*args: Any, **given: Any) -> Any:
+        from envhub.references import SourceOptions
+
+        names = [field.name for field in fields(SourceOptions)]
+        options = SourceOptions(**{name: given.pop(name) for name in names})
+        return command(*args, options=options, **given)
+
+    wrapped: Command = with_options
+    for option in reversed(_SOURCE_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+_SOURCE_OPTIONS = (
+    click.option(
+        "--trust-remote-code", is_flag=True, help="Agree to run REF's code at this commit."
+    ),
+    click.option("--allow-unpinned", is_flag=True, help="With it: also a branch, as it is now."),
+    click.option("--private", is_flag=True, help="Use your token, for a private repository."),
+    click.option("--locked", is_flag=True, help="Refuse whatever differs from envhub.lock."),
+    click.option(
+        "--sandbox",
+        type=click.Choice(["auto", "bubblewrap", "landlock", "none"]),
+        default="auto",
+        help="What keeps code of the Hub from this machine.",
+    ),
+    click.option(
+        "--sandbox-allow-network", is_flag=True, help="Let code of the Hub use the network."
+    ),
+)
+
+
+def get_source(ref: str, options: "SourceOptions") -> "Source":
+    """What a reference means, with what is said on the way on standard error."""
+    from envhub.references import find_source
+
+    return find_source(ref, options, say=say, on_progress=show_download)
+
+
+def show_download(done: int, total: int, size: int, total_size: int) -> None:
+    """A line on a terminal while files come in, if they are many or large."""
+    if total_size > 2**20 and sys.stderr.isatty():
+        end = "\n" if done == total else ""
+        text = f"\rfetching {done}/{total} files, {size / 2**20:.0f}/{total_size / 2**20:.0f} MB"
+        click.echo(text + end, err=True, nl=False)
+
+
+def say(text: str) -> None:
+    """A line on standard error."""
+    click.echo(printable(text), err=True)
 
 
 def env_arg_option(command: Command) -> Command:
@@ -37,14 +101,12 @@ def env_arg_option(command: Command) -> Command:
 
 def timeout_option(command: Command) -> Command:
     """`--timeout start=300,...`."""
-    return click.option(
-        "--timeout",
-        "limits",
-        metavar="PHASE=SECONDS,...",
-        default="",
-        callback=lambda _ctx, _param, text: parse_limits(text),
-        help="Limits, e.g. start=300,reset=120,step=60; a bare number is the limit for start.",
-    )(command)
+    return _timeout_option(command, ("start", "reset", "step"))
+
+
+def policy_timeout_option(command: Command) -> Command:
+    """The same for commands that run a policy, which has a limit of its own."""
+    return _timeout_option(command, ("start", "reset", "step", "act"))
 
 
 def parse_args(option: str, texts: tuple[str, ...]) -> dict[str, Value]:
@@ -60,10 +122,9 @@ def parse_args(option: str, texts: tuple[str, ...]) -> dict[str, Value]:
     return parsed
 
 
-def parse_limits(text: str) -> Limits:
+def parse_limits(text: str, known: tuple[str, ...]) -> Limits:
     """`start=300,step=60` as limits; what is not named keeps its default."""
     limits: dict[str, float] = {}
-    known = ("start", "reset", "step")
     for part in filter(None, text.split(",")):
         name, equals, number = part.partition("=")
         name, number = (name.strip(), number) if equals else ("start", part)
@@ -83,11 +144,30 @@ def one_line(text: str) -> str:
     return printable(text.replace("\n", " ").replace("\t", " "))
 
 
+def _timeout_option(command: Command, phases: tuple[str, ...]) -> Command:
+    example = ",".join(f"{phase}={getattr(Limits(), phase):.0f}" for phase in phases)
+    return click.option(
+        "--timeout",
+        "limits",
+        metavar="PHASE=SECONDS,...",
+        default="",
+        callback=lambda _ctx, _param, text: parse_limits(text, phases),
+        help=f"Limits, e.g. {example}; a bare number is the limit for start.",
+    )(command)
+
+
 def _parse_value(option: str, key: str, text: str) -> Value:
     try:
         value = json.loads(text)
     except ValueError:
         return text
+    if isinstance(value, int | float) and not _is_portable(value):
+        raise UsageError(f"{option} {key}: {text} is no number of 64 bits.")
     if isinstance(value, bool | int | float | str | None):
         return value
     raise UsageError(f"{option} {key}: {text} is a list or mapping; give a number, text or null.")
+
+
+def _is_portable(number: float) -> bool:
+    """Whether a number can be sent to a worker and written to a run's record."""
+    return math.isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**64

@@ -3,6 +3,8 @@
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,7 @@ class Watcher:
         self._total = self._before = self._done = self._successes = self._judged = 0
         self._errors = 0
         self._began = self._shown = 0.0
+        self._told = self._showing = self._stop = False
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
         """The engine is about to run."""
@@ -54,14 +57,20 @@ class Watcher:
 
     def tick(self) -> None:
         """Show, if it is time to."""
+        if self.interrupted and not self._told:
+            self._told = True
+            with self._undisturbed():
+                self.say("Finishing the episodes under way; Ctrl-C again stops at once.")
         now = time.monotonic()
         if not self._quiet and now - self._shown >= self.every:
             self._shown = now
-            self.show()
+            with self._undisturbed():
+                self.show()
 
     def warn(self, problem: PluginError) -> None:
         """An observer failed."""
-        self.say(f"envhub: {problem} It is told no more.")
+        with self._undisturbed():
+            self.say(f"envhub: {str(problem).rstrip('.')}; it is told no more.")
 
     def say(self, text: str) -> None:
         """A line on standard error."""
@@ -106,11 +115,23 @@ class Watcher:
         return [] if self.engine is None else list(self.engine.progress.slots.values())
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
-        if self.interrupted or self.engine is None:
+        if not self.interrupted and self.engine is not None:
+            self.interrupted = self.engine.stopping = True  # `tick` says so
+        elif self._showing and not self._stop:
+            self._stop = True
+        else:
             raise KeyboardInterrupt
-        self.interrupted = True
-        self.engine.stopping = True
-        self.say("Finishing the episodes under way; Ctrl-C again stops at once.")
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """Write to the end: a Ctrl-C amidst would write, too, or leave half a picture behind."""
+        self._showing = True
+        try:
+            yield
+        finally:
+            self._showing = False
+        if self._stop:
+            raise KeyboardInterrupt
 
 
 class LiveWatcher(Watcher):
@@ -147,16 +168,20 @@ class LiveWatcher(Watcher):
             self._live = None
 
     def _picture(self) -> "RenderableType":
-        from rich.console import Group
         from rich.progress_bar import ProgressBar
+        from rich.table import Table
         from rich.text import Text
 
         bar = ProgressBar(total=max(self._total, 1), completed=self._before + self._done, width=60)
         slots = self.slots()
-        rows = [Text(f"  {index}: {what}") for index, what in enumerate(slots[:_SHOWN_SLOTS])]
+        rows: list[RenderableType] = [bar, Text(self.line())]
+        rows += [Text(f"  {index}: {what}") for index, what in enumerate(slots[:_SHOWN_SLOTS])]
         if slots[_SHOWN_SLOTS:]:
             rows.append(Text(f"  and {len(slots) - _SHOWN_SLOTS} more workers"))
-        return Group(bar, Text(self.line()), *rows)
+        picture = Table.grid()  # a bar of its own does not end its line
+        for row in rows:
+            picture.add_row(row)
+        return picture
 
 
 def make_watcher(*, quiet: bool) -> Watcher:

@@ -8,12 +8,19 @@ from typing import Any
 import click
 import numpy as np
 
-from envhub.cli.options import debug_option, env_arg_option, json_option, timeout_option
+from envhub.cli.options import (
+    debug_option,
+    env_arg_option,
+    get_source,
+    json_option,
+    source_options,
+    timeout_option,
+)
 from envhub.cli.picture import write_png
 from envhub.envs.crew import Opening
 from envhub.envs.vector import LazyVectorEnv
 from envhub.errors import EnvHubError, UsageError, printable
-from envhub.references import find_source
+from envhub.references import SourceOptions
 from envhub.selection import select
 from envhub.types import Limits, Task, Value
 from envhub.worker.describe import describe
@@ -27,6 +34,7 @@ from envhub.worker.describe import describe
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The picture; in a temporary place unless said."
 )
+@source_options
 @json_option
 @env_arg_option
 @timeout_option
@@ -41,6 +49,7 @@ def command(
     as_json: bool,
     env_args: dict[str, Value],
     limits: Limits,
+    options: SourceOptions,
 ) -> None:
     """Run one episode of REF with random actions, and keep a picture of its last frame.
 
@@ -51,7 +60,7 @@ def command(
     """  # noqa: D301 - click takes the backspace as "do not rewrap"
     if out is not None and out.suffix != ".png":
         raise UsageError(f"--out {out} must end in .png.")
-    source = find_source(ref)
+    source = get_source(ref, options)
     benchmark, _ = describe(source, env_args, limits, horizon=max_steps)
     suite, tasks = next(iter(select(benchmark, (), (task,) if task else ()).items()))
     chosen = tasks[0]

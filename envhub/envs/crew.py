@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from envhub.errors import WorkerError
-from envhub.types import Limits, Source, Value
+from envhub.types import Confinement, FileSource, Limits, Source, Value
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.buffers import Buffers, make_memory, needed_bytes
 from envhub.worker.host import Worker
@@ -31,6 +31,11 @@ class Opening:
     limits: Limits
     horizon: int
     """For envs that have none; a vector environment itself never truncates."""
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What the workers are kept from."""
+        return self.source.confinement if isinstance(self.source, FileSource) else None
 
 
 class Crew:
@@ -121,7 +126,9 @@ class Crew:
         opening = self._opening
         try:
             for row in new:
-                self.remotes.append(RemoteEnv(f"env {row}", opening.limits))
+                self.remotes.append(
+                    RemoteEnv(f"env {row}", opening.limits, confinement=opening.confinement)
+                )
         except BaseException:  # no more processes or descriptors to be had
             self.close()
             raise

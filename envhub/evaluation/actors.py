@@ -73,6 +73,7 @@ class ProcessActor:
         self._log = log
         self._finished: list[int] = []
         self._known: list[tuple[Spaces, PolicyFacts]] = []
+        self._loaded: dict[int, int] = {}
         self._loading: Spaces | None = None
         self._mapped: dict[int, int] = {}
         self._acting: tuple[Slot, ...] = ()
@@ -91,11 +92,13 @@ class ProcessActor:
         if self.remote.worker.busy or self.remote.worker.outcome is not None:
             return
         new = next((slot for slot in wanting if self.facts(slot) is None), None)
+        batch = _batch(waiting, self._index)
+        if new is None and batch and self._index(batch[0]) not in self._loaded:
+            new = batch[0]  # this process is another than the one that the facts are from
         if new is not None:
             self._loading = _spaces(new)
             self.remote.load(self._policy, self._benchmark, self._loading, self._source)
             return
-        batch = _batch(waiting, self._index)
         unmapped = next((s for s in batch if self._mapped.get(s.index) != s.generation), None)
         if unmapped is not None:
             self._mapped[unmapped.index] = unmapped.generation
@@ -109,10 +112,8 @@ class ProcessActor:
             return None
         slots, self._acting = self._acting, ()
         match self.remote.worker.take():
-            case PolicyLoaded(facts=facts):
-                assert self._loading is not None
-                self._known.append((self._loading, facts))
-                return Learned()
+            case PolicyLoaded(facts=facts, policy=policy):
+                return self._learned(facts, policy)
             case Acted(actions=actions):
                 self.seconds = _average(self.seconds, time.monotonic() - self._since)
                 return self._checked(slots, actions)
@@ -139,7 +140,19 @@ class ProcessActor:
     def _hire(self) -> None:
         self.remote = RemotePolicy(self._limits, log=self._log)
         self._board.add(self.remote.worker)
-        self._known, self._mapped, self._loading, self._acting = [], {}, None, ()
+        self._loaded, self._mapped, self._loading, self._acting = {}, {}, None, ()
+
+    def _learned(self, facts: PolicyFacts, policy: int) -> Event:
+        assert self._loading is not None
+        spaces = [known for known, _ in self._known]
+        if self._loading not in spaces:
+            spaces.append(self._loading)
+            self._known.append((self._loading, facts))
+        index = spaces.index(self._loading)
+        if self._known[index][1] != facts:
+            return self._broken((), "the policy declares something else than before")
+        self._loaded[index] = policy
+        return Learned()
 
     def _act(self, batch: tuple[Slot, ...]) -> None:
         begin = tuple(slot.now().told for slot in batch if not slot.now().began)
@@ -158,7 +171,10 @@ class ProcessActor:
         good = isinstance(actions, np.ndarray) and actions.dtype == space.dtype
         if good and due and actions.shape == (len(slots), *due[1], *(space.shape or ())):
             return Acts(slots, actions)
-        error = self.remote.worker.broken(ContractError("it sent something else than actions"))
+        return self._broken(slots, "it sent something else than actions")
+
+    def _broken(self, slots: tuple[Slot, ...], reason: str) -> Failure:
+        error = self.remote.worker.broken(ContractError(reason))
         error.where = "policy"
         self._hire()
         return Failure(slots, error, lost=True)
@@ -170,7 +186,7 @@ class ProcessActor:
     def _of(self, slot: Slot) -> int:
         index = self._index(slot)
         assert index is not None
-        return index
+        return self._loaded[index]
 
 
 class InlineActor:
@@ -190,7 +206,7 @@ class InlineActor:
         self._benchmark = benchmark
         self._source = source
         self._known: list[tuple[Spaces, Runner]] = []
-        self._contexts: dict[int, Context] = {}
+        self._contexts: dict[int, tuple[Context, Runner]] = {}
         self._event: Event | None = None
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
@@ -232,9 +248,9 @@ class InlineActor:
 
     def finished(self, number: int) -> None:
         """An episode has ended."""
-        context = self._contexts.pop(number, None)
-        if context is not None:
-            self._known[0][1].finish(context)
+        if number in self._contexts:
+            context, runner = self._contexts.pop(number)
+            runner.finish(context)
 
     def close(self) -> None:
         """Close the policy, if it was made here."""
@@ -265,10 +281,11 @@ class InlineActor:
         number = playing.episode.number
         if not playing.began:
             playing.began = True
-            self._contexts[number] = context_of(playing.told)
-            runner.start(self._contexts[number])
-        self._contexts[number].step = playing.steps
-        return self._contexts[number]
+            self._contexts[number] = context_of(playing.told), runner
+            runner.start(self._contexts[number][0])
+        context, _ = self._contexts[number]
+        context.step = playing.steps
+        return context
 
     def _runner(self, slot: Slot) -> Runner | None:
         return next((runner for spaces, runner in self._known if spaces == slot.spaces), None)

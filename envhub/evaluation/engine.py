@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from envhub.errors import ContractError, WorkerError
+from envhub.errors import ContractError, WorkerError, WorkerRaised
 from envhub.evaluation.actors import Acts, Event, Failure, InlineActor, Learned, ProcessActor
 from envhub.evaluation.plan import Plan
 from envhub.evaluation.playing import Playing
@@ -20,7 +20,7 @@ from envhub.evaluation.schedule import Schedule
 from envhub.evaluation.slot import Slot
 from envhub.policies.contract import PolicyFacts
 from envhub.records import Episode, EpisodeRecord
-from envhub.types import Benchmark, FileSource, Limits, PolicySource, Source, Value
+from envhub.types import Benchmark, Confinement, FileSource, Limits, PolicySource, Source, Value
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.host import Worker
 from envhub.worker.inline import InlineWorker
@@ -67,6 +67,11 @@ class Job:
     limits: Limits
     retries: int
     logs: Path | None = None
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What the benchmark's code is kept from."""
+        return self.source.confinement if isinstance(self.source, FileSource) else None
 
 
 @dataclass(slots=True)
@@ -118,7 +123,13 @@ class Engine:
         self._actor: ProcessActor | InlineActor | None = self._make_actor()
         count = max(1, min(job.workers, len(job.episodes)))
         self._slots = [
-            Slot(index, job.limits, logs=job.logs, inline=job.workers == 0)
+            Slot(
+                index,
+                job.limits,
+                logs=job.logs,
+                inline=job.workers == 0,
+                confinement=job.confinement,
+            )
             for index in range(count)
         ]
         self._waiting: list[Slot] = []
@@ -151,7 +162,7 @@ class Engine:
         if event is not None:
             self._react(event)
         elif not self._answers():
-            self._board.wait(0.25)
+            self._board.wait(max(self._turn, 0.001) if self._holds_back() else 0.25)
         for slot in self._answers():
             if slot.remote is not None:
                 self._handle(slot, slot.remote.worker.take())
@@ -160,32 +171,38 @@ class Engine:
         return [s for s in self._slots if s.remote and s.remote.worker.outcome is not None]
 
     def _handle(self, slot: Slot, outcome: Reply | WorkerError) -> None:
+        if isinstance(outcome, WorkerError):
+            self._failed(slot, outcome)
+            return
         try:
-            match outcome:
-                case WorkerError():
-                    self._failed(slot, outcome)
-                case Loaded():
-                    self._on_loaded(slot, outcome)
-                case _ if slot.abandoned:
-                    slot.abandoned = False
-                    self._next(slot)
-                case Opened():
-                    self._on_opened(slot, outcome)
-                case Done():
-                    self._prepare(slot)
-                case PolicyLoaded():
-                    self._on_policy(slot, outcome)
-                case WasReset():
-                    slot.note(outcome, self._needs(slot))
-                    self._wait_for_policy(slot)
-                case Stepped():
-                    self._on_stepped(slot, outcome)
-                case Played():
-                    self._on_played(slot, outcome)
-                case _:
-                    raise AssertionError(outcome)
-        except (WorkerError, ContractError) as error:
+            self._go_on(slot, outcome)
+        except Hopeless:
+            raise
+        except ContractError as error:
             self._failed(slot, error)
+
+    def _go_on(self, slot: Slot, reply: Reply) -> None:
+        match reply:
+            case Loaded():
+                self._on_loaded(slot, reply)
+            case _ if slot.abandoned:
+                slot.abandoned = False
+                self._next(slot)
+            case Opened():
+                self._on_opened(slot, reply)
+            case Done():
+                self._prepare(slot)
+            case PolicyLoaded():
+                self._on_policy(slot, reply)
+            case WasReset():
+                slot.note(reply, self._needs(slot))
+                self._wait_for_policy(slot)
+            case Stepped():
+                self._on_stepped(slot, reply)
+            case Played():
+                self._on_played(slot, reply)
+            case _:
+                raise AssertionError(reply)
 
     # What a slot does next
 
@@ -235,22 +252,38 @@ class Engine:
 
     def _prepare(self, slot: Slot) -> None:
         """The env is made; what the policy reads must be known before the first reset."""
+        facts = self._actor.facts(slot) if self._actor else None
+        if facts is not None:
+            self._take_facts(facts)
         if self._actor is None:
+            slot.making_policy = True
             slot.live().load_policy(self._job.policy, self._job.benchmark, _spaces(slot))
-        elif self._actor.facts(slot) is None:
+        elif facts is None:
             self._wanting.append(slot)
         else:
             self._begin(slot)
 
     def _on_policy(self, slot: Slot, loaded: PolicyLoaded) -> None:
         """A policy was made beside the env; one that wants a process of its own gets it."""
-        self.facts = self.facts or loaded.facts
-        if loaded.facts.placement == "process":
-            self._actor = self._actor or self._process_actor()
+        slot.making_policy = False
+        self._start_failures = 0
+        self._take_facts(loaded.facts)
+        if self._actor is None:
+            self._begin(slot)
+        else:
             self._prepare(slot)
-            return
-        slot.has_policy = True
-        self._begin(slot)
+
+    def _take_facts(self, facts: PolicyFacts) -> None:
+        """Let the policy be where it wants to be, once that is known."""
+        if self.facts is None:
+            self.facts = facts
+            if facts.placement == "process":
+                self._actor = self._actor or self._process_actor()
+            elif isinstance(self._actor, ProcessActor):
+                self._actor.close()
+                self._actor = None
+        elif self.facts.placement != facts.placement:
+            raise Hopeless("The policy's placement is not the same for all tasks.")
 
     def _begin(self, slot: Slot) -> None:
         playing = slot.now()
@@ -312,7 +345,7 @@ class Engine:
     def _finish(self, slot: Slot) -> None:
         assert slot.spaces is not None
         playing = slot.now()
-        self._failures = None
+        self._failures, self._start_failures = None, 0
         self._record(playing.record(slot.spaces[1]), playing)
         slot.end_episode()
         self._next(slot)
@@ -335,7 +368,13 @@ class Engine:
     def _failed(self, slot: Slot, error: WorkerError | ContractError) -> None:
         """A slot's episode has failed: it is run again or recorded, in a new worker."""
         playing = slot.playing
-        if playing is None and not slot.abandoned:
+        self._since.pop(slot.index, None)
+        if slot.making_policy and isinstance(error, WorkerRaised):
+            raise error
+        if slot.making_policy and playing is not None:
+            self._start_failed(error)
+            self._schedule.put_back(playing.episode)
+        elif playing is None and not slot.abandoned:
             self._start_failed(error)
         elif playing is not None:
             self._count_failure(error)
@@ -395,7 +434,7 @@ class Engine:
                 self._start_failures = 0
                 known, self._wanting = self._wanting, []
                 for slot in known:
-                    self._begin_or_want(slot)
+                    self._prepare(slot)
             case Acts(slots=slots, actions=actions):
                 for slot, chunk in zip(slots, actions, strict=True):
                     if slot in self._waiting:
@@ -404,20 +443,6 @@ class Engine:
                         self._step(slot)
             case Failure():
                 self._policy_failed(event)
-
-    def _begin_or_want(self, slot: Slot) -> None:
-        assert self._actor is not None
-        facts = self._actor.facts(slot)
-        if facts is None:
-            self._wanting.append(slot)
-            return
-        self.facts = self.facts or facts
-        if facts.placement == "worker" and isinstance(self._actor, ProcessActor):
-            self._actor.close()
-            self._actor = None
-            self._prepare(slot)
-        else:
-            self._begin(slot)
 
     def _policy_failed(self, failure: Failure) -> None:
         """A single episode is at fault; of several, each is run again, alone, to see which."""
@@ -469,10 +494,13 @@ class Engine:
 
     def _holds_back(self) -> bool:
         """Whether to wait for slots that are stepping: worth it if the policy is the slower one."""
-        if not self._since or self._wanting or not self._waiting:
+        if self._actor is None or self._wanting or not self._waiting:
             return False
-        assert self._actor is not None
-        return self._actor.seconds > self._turn > 0.0
+        patience = self._actor.seconds
+        if not patience > self._turn > 0.0:
+            return False
+        now = time.monotonic()
+        return any(now - since < patience for since in self._since.values())
 
     def _needs(self, slot: Slot) -> tuple[str, ...] | None:
         facts = self._actor.facts(slot) if self._actor else None

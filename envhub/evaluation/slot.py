@@ -8,7 +8,7 @@ import numpy as np
 
 from envhub.errors import ContractError
 from envhub.evaluation.playing import Playing
-from envhub.types import Limits
+from envhub.types import Confinement, Limits
 from envhub.worker.buffers import CHUNK, Buffers, make_memory, needed_bytes, shared_action
 from envhub.worker.protocol import Opened, Seen, Stepped, WasReset
 from envhub.worker.remote import Observe, RemoteEnv
@@ -20,7 +20,15 @@ Array = np.ndarray[Any, Any]
 class Slot:
     """One env at a time, in one worker at a time."""
 
-    def __init__(self, index: int, limits: Limits, *, logs: Path | None, inline: bool) -> None:
+    def __init__(
+        self,
+        index: int,
+        limits: Limits,
+        *,
+        logs: Path | None,
+        inline: bool,
+        confinement: Confinement | None = None,
+    ) -> None:
         self.index = index
         self.remote: RemoteEnv | None = None
         self.playing: Playing | None = None
@@ -33,13 +41,14 @@ class Slot:
         """The descriptor of the memory that it shares with its worker."""
         self.generation = 0
         """Counts memories, so that others know when theirs is an old one."""
-        self.has_policy = False
-        """Whether a policy beside the env is made."""
+        self.making_policy = False
+        """Whether a policy beside the env is being made."""
         self.abandoned = False
         """Whether the answer that is under way is of no interest any more."""
         self._limits = limits
         self._logs = logs
         self._inline = inline
+        self._confinement = confinement
         self._buffers: Buffers | None = None
         self._chunk: Array | None = None
         self._texts: dict[str, str] = {}
@@ -50,8 +59,11 @@ class Slot:
         """Get a worker: a new one, or one that is there already."""
         log = self._logs / f"worker-{self.index}.log" if self._logs else None
         name = f"worker {self.index}"
-        self.remote = first or RemoteEnv(name, self._limits, log=log, inline=self._inline)
-        self.open_task, self.spaces, self.has_policy, self.abandoned = None, None, False, False
+        self.remote = first or RemoteEnv(
+            name, self._limits, log=log, inline=self._inline, confinement=self._confinement
+        )
+        self.open_task, self.spaces = None, None
+        self.making_policy, self.abandoned = False, False
         self._free_memory()
         return self.remote
 
@@ -80,7 +92,6 @@ class Slot:
             )
         fresh = self._buffers is None or spaces != self.spaces
         self.spaces = spaces
-        self.has_policy = False
         return fresh
 
     def share_memory(self) -> None:

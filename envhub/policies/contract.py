@@ -11,6 +11,8 @@ from envhub.errors import ContractError
 
 Placement = Literal["process", "worker"]
 Format = Literal["raw", "lerobot"]
+PADDING = -1
+"""The index of an episode that does not exist, in rows that only fill a batch."""
 
 
 @dataclass(slots=True)
@@ -22,7 +24,7 @@ class Context:
     description: str
     """What is to be done, in words."""
     index: int
-    """Which of the task's episodes."""
+    """Which of the task's episodes; -1 in rows that only fill a batch."""
     seed: int
     step: int = 0
     """The number of actions that were taken before."""

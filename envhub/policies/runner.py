@@ -1,6 +1,6 @@
 """Calling a policy, and checking what it answers. Runs wherever the policy lives."""
 
-import copy
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +9,7 @@ from gymnasium.spaces import Space
 
 from envhub.envs.observations import to_lerobot
 from envhub.errors import ContractError
-from envhub.policies.contract import Context, PolicyFacts, facts_of
+from envhub.policies.contract import PADDING, Context, PolicyFacts, facts_of, make_rng
 
 Array = np.ndarray[Any, Any]
 Convert = Callable[[Mapping[str, Any]], Mapping[str, Any]]
@@ -41,7 +41,6 @@ class Runner:
         self._convert = convert
         self._shape = action_space.shape or ()
         self._dtype = np.dtype(action_space.dtype)
-        self._filler: Context | None = None
 
     def start(self, episode: Context) -> None:
         """Tell the policy that an episode begins."""
@@ -51,15 +50,11 @@ class Runner:
 
     def finish(self, episode: Context) -> None:
         """Tell the policy that an episode has ended."""
-        finish = getattr(self._policy, "finish", None)
-        if finish is not None:
-            finish(episode)
+        self._tell("finish", episode)
 
     def close(self) -> None:
         """Tell the policy that it is not needed any more."""
-        close = getattr(self._policy, "close", None)
-        if close is not None:
-            close()
+        self._tell("close")
 
     def act(self, observation: Any, episodes: Sequence[Context]) -> Array:
         """The actions for a batch of observations, a chunk for each row.
@@ -79,18 +74,28 @@ class Runner:
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
+    def _tell(self, method: str, *about: Context) -> None:
+        """Tell the policy of an end. What it makes of it is too late for any record."""
+        try:
+            getattr(self._policy, method, lambda *_: None)(*about)
+        except Exception:
+            traceback.print_exc()
+
     def _padded(self, observation: Any, episodes: Sequence[Context], size: int) -> Array:
-        """One call of exactly `size` rows; the last row is repeated, for an episode of its own."""
-        missing = size - len(episodes)
-        if not missing:
-            return self._call(observation, episodes)
-        if self._filler is None:
-            self._filler = copy.deepcopy(episodes[-1])
-            self._filler.memory = {}
-            self.start(self._filler)
-        index = np.r_[0 : len(episodes), [len(episodes) - 1] * missing]
-        filled = [*episodes, *([self._filler] * missing)]
-        return self._call(_rows(observation, index), filled)[: len(episodes)]
+        """One call of exactly `size` rows.
+
+        The last row is repeated, for episodes that have just begun: their memories are as `start`
+        leaves them, so that the policy meets nothing that it would not meet otherwise.
+        """
+        count = len(episodes)
+        fillers = [_filler(episodes[-1]) for _ in range(size - count)]
+        for filler in fillers:
+            self.start(filler)
+        index = np.minimum(np.arange(size), count - 1)
+        actions = self._call(_rows(observation, index), [*episodes, *fillers])[:count]
+        for filler in fillers:
+            self.finish(filler)
+        return actions
 
     def _call(self, observation: Any, episodes: Sequence[Context]) -> Array:
         if self.facts.format == "lerobot":
@@ -110,9 +115,20 @@ class Runner:
         if not np.can_cast(actions.dtype, self._dtype, "same_kind"):
             found = f"act() returned actions of dtype {actions.dtype}"
             raise ContractError(f"{found}; the action space has {self._dtype}.")
-        if actions.dtype.kind == "f" and not np.isfinite(actions).all():
+        with np.errstate(over="ignore"):
+            cast = actions.astype(self._dtype)
+        if not np.isfinite(cast).all():
             raise ContractError("act() returned an action that is not finite.")
-        return actions.astype(self._dtype)
+        if cast.dtype.kind in "iu" and (cast != actions).any():
+            raise ContractError(f"act() returned an action that is too large for {self._dtype}.")
+        return cast
+
+
+def _filler(episode: Context) -> Context:
+    """An episode that only fills a batch."""
+    rng = make_rng(episode.seed, episode.task)
+    about = episode.suite, episode.task, episode.description
+    return Context(*about, PADDING, episode.seed, rng=rng)
 
 
 def _array(answer: Any) -> Array:

@@ -46,12 +46,11 @@ class Journal:
         """
         self.directory = directory
         self._lock = _lock(directory)
-        with _readable_errors(directory):
-            for name in ("actions", "logs"):
-                (directory / name).mkdir(exist_ok=True)
-            _drop_torn_line(directory / "episodes.jsonl")
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-            self._file = os.open(directory / "episodes.jsonl", flags, 0o666)
+        try:
+            self._file = self._prepare()
+        except BaseException:
+            os.close(self._lock)
+            raise
 
     @property
     def logs(self) -> Path:
@@ -84,6 +83,15 @@ class Journal:
         os.close(self._file)
         os.close(self._lock)
 
+    def _prepare(self) -> int:
+        """Make what is missing, and open the file of records."""
+        with _readable_errors(self.directory):
+            for name in ("actions", "logs"):
+                (self.directory / name).mkdir(exist_ok=True)
+            path = self.directory / "episodes.jsonl"
+            _drop_torn_line(path)
+            return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+
 
 def create_directory(directory: Path) -> None:
     """Make a new run's directory.
@@ -95,7 +103,9 @@ def create_directory(directory: Path) -> None:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             advice = "Choose another --out."
             if (directory / "run.json").exists():
-                advice = f"Resume it with envhub eval --resume {directory}, or choose another --out."
+                advice = (
+                    f"Resume it with envhub eval --resume {directory}, or choose another --out."
+                )
             raise RunDirectoryError(f"{directory} exists and is not empty. {advice}")
         (directory / "logs").mkdir(parents=True)
 

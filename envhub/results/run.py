@@ -42,10 +42,10 @@ class Run:
         return len(self.records()) == len(tasks) * int(self.info["plan"]["episodes"])
 
 
-def open_run(directory: Path) -> Run:
+def open_run(directory: str | Path) -> Run:
     """The run in a directory.
 
     Raises:
         RunDirectoryError: There is none.
     """
-    return Run(directory, read_run(directory))
+    return Run(Path(directory), read_run(Path(directory)))

@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from envhub.errors import UsageError
 from envhub.plugins import find
-from envhub.types import FileSource, PluginSource, Source
+from envhub.types import FileSource, Origin, PluginSource, Source
 
 _MAX_FILES = 5000
 _SKIPPED = frozenset({"__pycache__", "runs", "node_modules"})
@@ -20,14 +22,20 @@ def identify(source: Source) -> dict[str, Any]:
             plugin = find(name)
             package = f"{plugin.distribution} {plugin.version}"
             return {"kind": "plugin", "package": package, "files": _installed(plugin.distribution)}
+        case FileSource(origin=Origin() as origin):
+            return {"kind": "hub", **asdict(origin)}
         case FileSource(directory=directory):
             return {"kind": "local", "files": hash_directory(Path(directory))}
 
 
 def hash_directory(directory: Path) -> dict[str, str]:
-    """The hash of every file below a directory, by its path; hidden ones and caches are left out.
+    """The hash of every file below a directory, by its path.
 
-    A directory of very many files is more than a benchmark: then only its Python files count.
+    Hidden ones, caches and the directories of runs are left out. A directory of very many files is
+    more than a benchmark: then only its Python files count.
+
+    Raises:
+        UsageError: A file cannot be read.
     """
     paths = _files(directory)
     if len(paths) > _MAX_FILES:
@@ -36,15 +44,22 @@ def hash_directory(directory: Path) -> dict[str, str]:
 
 
 def hash_file(path: Path) -> str:
-    """`sha256:...` of a file's content."""
-    with path.open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    """`sha256:...` of a file's content.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
 
 
 def _files(directory: Path) -> list[Path]:
     found: list[Path] = []
     for parent, folders, names in os.walk(directory):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED)
+        folders[:] = sorted(name for name in folders if not _skipped(Path(parent) / name))
         for name in sorted(names):
             path = Path(parent) / name
             if not name.startswith(".") and path.is_file():
@@ -52,6 +67,13 @@ def _files(directory: Path) -> list[Path]:
         if len(found) > 20 * _MAX_FILES:
             break
     return found
+
+
+def _skipped(folder: Path) -> bool:
+    """Whether a folder is no part of the code: hidden, a cache, or the directory of a run."""
+    if folder.name.startswith(".") or folder.name in _SKIPPED:
+        return True
+    return all((folder / name).exists() for name in ("run.json", "episodes.jsonl"))
 
 
 def _installed(distribution: str) -> dict[str, str]:

@@ -13,7 +13,8 @@ from envhub.policies.runner import Runner
 from envhub.types import Benchmark, FileSource, PolicySource
 from envhub.worker.loader import load_file, load_object
 from envhub.worker.protocol import LoadPolicy, Told
-from envhub.worker.spaces import AnySpace, decode_space, leaf_keys, leaves, unflatten
+from envhub.worker.spaces import AnySpace, decode_space, leaves, unflatten
+from envhub.worker.writing import writers
 
 
 def make_runner(
@@ -51,15 +52,17 @@ class Player:
 
     def __init__(self, runner: Runner, space: AnySpace) -> None:
         self.facts = runner.facts
-        self.observation: Any = None
-        """Of the last reset or step."""
         self._runner = runner
         self._space = space
-        self._keys = {
-            path: keys
-            for path, keys in leaf_keys(space).items()
-            if self.facts.needs is None or path in self.facts.needs
+        self._views = {
+            leaf.path: np.empty((1, *leaf.shape), leaf.dtype)
+            for leaf in leaves(space)
+            if leaf.dtype is not None
         }
+        needs = self.facts.needs
+        found = writers(space, self._views, 0)
+        self._writers = [w for w in found if needs is None or w.leaf.path in needs]
+        self._texts: dict[str, str] = {}
         self._context: Context | None = None
         self._chunk: list[Any] = []
 
@@ -75,15 +78,30 @@ class Player:
         self._context, self._chunk = context, []
         self._runner.start(context)
 
+    def look(self, observation: Any) -> None:
+        """Take in what the policy reads of an observation, as another process would see it."""
+        for writer in self._writers:
+            writer.write(observation, self._texts)
+
     def act(self) -> Any:
         """The next action."""
         assert self._context is not None
         if not self._chunk:
-            values = {path: _row(self.observation, keys) for path, keys in self._keys.items()}
-            observation = part_of(self._space, values) if values else {}
+            values = {writer.leaf.path: self._value(writer.leaf.path) for writer in self._writers}
+            observation = part_of(self._space, values)
             self._chunk = list(self._runner.act(observation, [self._context])[0])[::-1]
         self._context.step += 1
         return self._chunk.pop()
+
+    def close(self) -> None:
+        """End the episode under way, and the policy."""
+        if self._context is not None:
+            self._runner.finish(self._context)
+        self._runner.close()
+
+    def _value(self, path: str) -> Any:
+        """A leaf as a batch of one, the policy's to keep."""
+        return [self._texts[path]] if path in self._texts else self._views[path].copy()
 
 
 def context_of(told: Told) -> Context:
@@ -109,13 +127,6 @@ def part_of(space: AnySpace, values: Mapping[str, Any]) -> Any:
 def stack(values: list[Any]) -> Any:
     """The values of one leaf as a batch; texts as a list."""
     return values if isinstance(values[0], str) else np.stack(values)
-
-
-def _row(observation: Any, keys: tuple[str | int, ...]) -> Any:
-    """A leaf of an observation as a batch of one."""
-    for key in keys:
-        observation = observation[key]
-    return [observation] if isinstance(observation, str) else np.asarray(observation)[None]
 
 
 def _load(source: FileSource) -> ModuleType:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from envhub.types import Benchmark, Limits, Source, Value
+from envhub.types import Benchmark, FileSource, Limits, Source, Value
 from envhub.worker.board import close_workers
 from envhub.worker.protocol import Loaded, Opened
 from envhub.worker.remote import RemoteEnv
@@ -31,7 +31,8 @@ def describe(
     Raises:
         WorkerError: The code raised, ended its process or did not answer; or is no benchmark.
     """
-    remote = RemoteEnv("", limits)
+    confinement = source.confinement if isinstance(source, FileSource) else None
+    remote = RemoteEnv("", limits, confinement=confinement)
     try:
         remote.load(source, env_args, horizon, alone=alone)
         benchmark = remote.answer(Loaded).benchmark

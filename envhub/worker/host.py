@@ -22,6 +22,7 @@ from envhub.errors import (
 )
 from envhub.process import Child, describe_exit, spawn
 from envhub.runtime.variables import worker_variables
+from envhub.types import Confinement
 from envhub.worker.channel import BrokenChannel, HostChannel
 from envhub.worker.log import Log
 from envhub.worker.protocol import Failed, Play, Reply, Request, check, decode_reply, encode
@@ -39,13 +40,21 @@ _BOOT = (
 class Worker:
     """A worker process as the host sees it. It is asked one thing at a time."""
 
-    def __init__(self, name: str, *, role: Role = "env", log: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        role: Role = "env",
+        log: Path | None = None,
+        confinement: Confinement | None = None,
+    ) -> None:
         """Start the process.
 
         Args:
             name: What errors call it, e.g. `env 3`.
             role: What it is to run.
             log: A file for the beginning of its output.
+            confinement: What it is kept from.
         """
         if sys.platform != "linux":
             raise UnsupportedPlatform(

@@ -2,6 +2,7 @@
 
 import math
 import os
+import traceback
 from collections import deque
 from typing import Any
 
@@ -70,4 +71,7 @@ class InlineWorker:
     def end(self) -> None:
         """Close the env."""
         self.ended = True
-        self._session.close()
+        try:
+            self._session.close()
+        except (Exception, SystemExit):  # what was recorded stands
+            traceback.print_exc()

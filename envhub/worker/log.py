@@ -57,8 +57,11 @@ class Log:
     def _store(self, data: bytes) -> None:
         if not self._path or self._room <= 0:
             return
-        with self._path.open("ab") as file:
-            file.write(data[: self._room])
-            self._room -= len(data)
-            if self._room <= 0:
-                file.write(b"\n[envhub: the output goes on; it is cut here]\n")
+        try:
+            with self._path.open("ab") as file:
+                file.write(data[: self._room])
+                self._room -= len(data)
+                if self._room <= 0:
+                    file.write(b"\n[envhub: the output goes on; it is cut here]\n")
+        except OSError:  # a full disk, say: what was printed is not worth a run
+            self._room = 0

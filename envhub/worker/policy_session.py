@@ -34,7 +34,7 @@ class PolicySession:
         self._runners: list[Runner] = []
         self._spaces: list[tuple[AnySpace, AnySpace]] = []
         self._slots: dict[int, Buffers] = {}
-        self._contexts: dict[int, Context] = {}
+        self._contexts: dict[int, tuple[Context, Runner]] = {}
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
             LoadPolicy: self._load,
             MapSlot: self._map,
@@ -46,7 +46,8 @@ class PolicySession:
         return answer_with(self._handlers, request, where=lambda: "policy")
 
     def close(self) -> None:
-        """Close the policies."""
+        """Finish what is under way, and close the policies."""
+        self._finish(tuple(self._contexts))
         for runner in self._runners:
             runner.close()
 
@@ -67,15 +68,20 @@ class PolicySession:
 
     def _act(self, request: Act) -> Acted:
         runner = self._runners[request.policy]
-        for number in request.finish:
-            if number in self._contexts:
-                runner.finish(self._contexts.pop(number))
+        self._finish(request.finish)
         for told in request.begin:
-            self._contexts[told.number] = context_of(told)
-            runner.start(self._contexts[told.number])
+            context = context_of(told)
+            self._contexts[told.number] = context, runner
+            runner.start(context)
         episodes = [self._context(seen) for seen in request.rows]
         actions = runner.act(self._observe(request, runner), episodes)
         return Acted(request.id, portable(actions))
+
+    def _finish(self, numbers: tuple[int, ...]) -> None:
+        for number in numbers:
+            if number in self._contexts:
+                context, runner = self._contexts.pop(number)
+                runner.finish(context)
 
     def _observe(self, request: Act, runner: Runner) -> Any:
         space, _ = self._spaces[request.policy]
@@ -95,6 +101,6 @@ class PolicySession:
     def _context(self, seen: Seen) -> Context:
         if seen.number not in self._contexts:
             raise ContractError(f"Episode {seen.number} was never begun here.")
-        context = self._contexts[seen.number]
+        context, _ = self._contexts[seen.number]
         context.step = seen.step
         return context

@@ -8,6 +8,7 @@ from envhub.errors import WorkerError
 from envhub.plugins import chosen
 from envhub.types import (
     Benchmark,
+    Confinement,
     FileSource,
     Limits,
     PluginSource,
@@ -49,7 +50,13 @@ class RemoteEnv:
     """One env. Every method but `spaces` and `texts` asks; `worker.wait` gives the answer."""
 
     def __init__(
-        self, name: str, limits: Limits, *, log: Path | None = None, inline: bool = False
+        self,
+        name: str,
+        limits: Limits,
+        *,
+        log: Path | None = None,
+        inline: bool = False,
+        confinement: Confinement | None = None,
     ) -> None:
         """Start the worker.
 
@@ -58,8 +65,11 @@ class RemoteEnv:
             limits: For what is asked of it.
             log: A file for the beginning of its output.
             inline: Whether to run it in this process, without limits.
+            confinement: What it is kept from.
         """
-        self.worker: Worker | InlineWorker = InlineWorker(name) if inline else Worker(name, log=log)
+        self.worker: Worker | InlineWorker = (
+            InlineWorker(name) if inline else Worker(name, log=log, confinement=confinement)
+        )
         self._limits = limits
         self._pulse: Any = None
         self._texts: frozenset[str] = frozenset()

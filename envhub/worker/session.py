@@ -2,6 +2,7 @@
 
 import os
 import platform
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -96,14 +97,19 @@ class Session:
         return Loaded(request.id, self._program.benchmark, python, relevant_packages())
 
     def close(self) -> None:
-        """Close the env, if one is open."""
+        """Close the env, if one is open, and the policy beside it."""
         env, self._env, self._observers, self._buffers = self._env, None, (), None
-        self._writers, self._player = [], None
+        player, self._writers, self._player = self._player, [], None
+        if player is not None:
+            player.close()
         if env is not None:
             env.close()
 
     def _open(self, request: Open) -> Opened:
-        self.close()
+        try:
+            self.close()
+        except (Exception, SystemExit):  # the task that is opened now is not to blame
+            traceback.print_exc()
         if self._program is None:
             raise ContractError("Nothing is loaded.")
         task = find_task(self._program.benchmark, request.suite, request.task)
@@ -172,11 +178,12 @@ class Session:
         if player is None:
             raise ContractError("No policy is loaded here.")
         if request.fresh:
-            self._at_policy = True
+            self._at_policy, pulse[self._row] = True, 1
             player.start(context_of(request.episode))
-            self._at_policy = False
+            self._at_policy, pulse[self._row] = False, 0
             self._observe(player.facts.needs)
-            player.observation, _ = take_reset(env, request.episode.seed, request.options)
+            observation, _ = take_reset(env, request.episode.seed, request.options)
+            player.look(observation)
         rewards: list[float] = []
         successes: list[bool | None] = []
         actions: list[Any] = []
@@ -185,12 +192,14 @@ class Session:
             action = player.act()
             self._at_policy, pulse[self._row] = False, 2 * taken + 2
             self._observe(player.facts.needs if player.hungry else ())
-            player.observation, reward, terminated, truncated, info = take_step(env, action)
+            observation, reward, terminated, truncated, info = take_step(env, action)
             rewards.append(reward)
             successes.append(success_of(info))
             actions.append(action)
             if terminated or truncated or (request.until_success and successes[-1]):
                 break
+            if player.hungry:
+                player.look(observation)
         played = portable(np.stack(actions))
         return Played(request.id, rewards, successes, played, terminated, truncated)
 

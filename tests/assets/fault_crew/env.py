@@ -15,7 +15,7 @@ from gymnasium import spaces
 import envhub
 
 LINE = b"x" * 99 + b"\n"
-FLOOD = 300 * 2**20
+FLOOD = 200 * 2**20
 
 
 @envhub.hookimpl

@@ -199,6 +199,11 @@ def answers_and_sleeps():
     send_and_sleep(answer())
 
 
+def answers_and_dies():
+    send(answer())
+    os._exit(3)
+
+
 def closes_its_channel():
     for link in list(Path("/proc/self/fd").iterdir()):
         try:

@@ -1,4 +1,4 @@
-"""Policies for the walk: with and without chance, one step at a time and in chunks, and bad ones."""
+"""Policies for the walk: with and without chance, step by step and in chunks, and bad ones."""
 
 import time
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import gymnasium as gym
 import numpy as np
+from gymnasium import spaces
 
 import envhub
 
@@ -37,20 +38,23 @@ class Sampler(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.observation_space.seed(int(self.np_random.integers(2**31)))
-        return self.observation_space.sample(), self._info() | {"options": tell(options)}
+        return self._observe(), self._info() | {"options": tell(options)}
 
     def step(self, action):
         info = self._info() | {"action": tell(action)}
         kinds = (float, int, np.float32, np.float64, np.asarray)
         reward = kinds[self.np_random.integers(5)](self.np_random.normal() * 9)
         terminated, truncated = (bool(end) for end in self.np_random.random(2) < 0.12)
-        return self.observation_space.sample(), reward, terminated, truncated, info
+        return self._observe(), reward, terminated, truncated, info
 
     def render(self):
         return self.np_random.integers(0, 256, (4, 5, 3), np.uint8)
 
     def add(self, left, *, right=0):
         return left + right
+
+    def _observe(self):
+        return in_arrays(self.observation_space, self.observation_space.sample())
 
     def _info(self):
         number = self.np_random.normal()
@@ -75,6 +79,18 @@ class Sampler(gym.Env):
         """Keys come and go, as in real envs."""
         kept = self.np_random.random(len(info)) < 0.8
         return {key: value for (key, value), keep in zip(info.items(), kept, strict=True) if keep}
+
+
+def in_arrays(space, sample):
+    """The sample with arrays for every Box: of whole numbers without a shape it samples none."""
+    match space:
+        case spaces.Dict():
+            return {key: in_arrays(space[key], part) for key, part in sample.items()}
+        case spaces.Tuple():
+            return tuple(in_arrays(*part) for part in zip(space.spaces, sample, strict=True))
+        case spaces.Box():
+            return np.asarray(sample)
+    return sample
 
 
 def tell(value):

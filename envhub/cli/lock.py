@@ -1,0 +1,38 @@
+"""`envhub lock`: write down exactly which bytes a reference means."""
+
+from pathlib import Path
+
+import click
+
+from envhub.cli.options import debug_option, say, show_download
+from envhub.errors import UsageError
+from envhub.refs import HubRef, parse
+from envhub.sources.fetch import obtain, resolve
+from envhub.sources.hub import Hub
+from envhub.sources.lock import LOCK, write_lock
+
+
+@click.command("lock")
+@click.argument("ref")
+@click.option("--out", type=click.Path(path_type=Path), default=LOCK, help="The lock file.")
+@click.option("--private", is_flag=True, help="Use your token, for a private repository.")
+@debug_option
+def command(ref: str, *, out: Path, private: bool) -> None:
+    """Write the commit, every file's hash and the requirements of REF into envhub.lock.
+
+    With --locked, other commands refuse whatever differs from it. No code is run.
+
+    \b
+    Examples:
+        envhub lock owner/repo@main
+        envhub eval owner/repo@<commit> --locked --trust-remote-code
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    parsed = parse(ref)
+    if not isinstance(parsed, HubRef):
+        raise UsageError(f"{ref} is not on the Hub: only such references can be locked.")
+    if not parsed.pinned:
+        parsed = resolve(parsed, Hub(private=private)).ref
+        say(f"{ref} is {parsed} now.")
+    stored = obtain(parsed, private=private, on_progress=show_download)
+    write_lock(parsed, stored, out)
+    click.echo(f"{parsed} locked in {out}: {len(stored.manifest.files)} files")

@@ -1,0 +1,94 @@
+"""`envhub publish`: put a benchmark on the Hub."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+
+from envhub.cli.options import debug_option, env_arg_option, say, timeout_option
+from envhub.errors import UsageError
+from envhub.refs import HubRef, PathRef, parse
+from envhub.sources.fetch import LEFT_OUT
+from envhub.sources.hub import TAG, Hub
+from envhub.sources.local import locate
+from envhub.types import Benchmark, Limits, Value
+from envhub.worker.describe import describe
+
+_IGNORED = ["__pycache__/*", "*/__pycache__/*", "*.pyc", ".*", "*/.*", "runs/*"]
+
+
+@click.command("publish")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("repo", metavar="OWNER/REPO")
+@click.option("--private", is_flag=True, help="Make the repository private.")
+@env_arg_option
+@timeout_option
+@debug_option
+def command(
+    directory: Path,
+    repo: str,
+    *,
+    private: bool,
+    env_args: dict[str, Value],
+    limits: Limits,
+) -> None:
+    """Upload DIRECTORY as the model repository OWNER/REPO, and print the reference to share.
+
+    Its env.py is loaded first, in a process of its own, to see that it is a benchmark. The
+    repository gets the tag envhub, so that `envhub search` finds it.
+
+    \b
+    Examples:
+        envhub publish ./my_env me/my-env
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    ref = parse(repo)
+    if not isinstance(ref, HubRef) or ref.revision is not None:
+        raise UsageError(f"{repo} is no OWNER/REPO.")
+    source = locate(PathRef(f"{directory.resolve()}"))
+    benchmark, _ = describe(source, env_args, limits, horizon=1)
+    with tempfile.TemporaryDirectory(prefix="envhub-publish-") as place:
+        folder = Path(place) / "folder"
+        shutil.copytree(directory, folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        _write_card(folder / "README.md", benchmark)
+        hub = Hub(private=True)
+        commit = hub.publish(
+            ref.repo_id, folder, private=private, ignore=[*_IGNORED, *LEFT_OUT[:-1]]
+        )
+    say(f"{len(benchmark.tasks())} tasks published at {hub.endpoint}/{ref.repo_id}")
+    click.echo(str(HubRef(ref.owner, ref.repo, commit)))
+
+
+def _write_card(path: Path, benchmark: Benchmark) -> None:
+    """A README with the tag, where there is none; the tag added, where there is one."""
+    text = path.read_text(encoding="utf-8") if path.exists() else _card(benchmark)
+    head, rest = _front_matter(text)
+    if TAG not in [line.strip(" -\"'") for line in head]:
+        head = _with_tag(head)
+    path.write_text("\n".join(["---", *head, "---", rest.lstrip("\n")]), encoding="utf-8")
+
+
+def _front_matter(text: str) -> tuple[list[str], str]:
+    lines = text.splitlines()
+    if lines[:1] == ["---"] and "---" in lines[1:]:
+        end = lines.index("---", 1)
+        return lines[1:end], "\n".join(lines[end + 1 :]) + "\n"
+    return [], text
+
+
+def _with_tag(head: list[str]) -> list[str]:
+    for index, line in enumerate(head):
+        if line.rstrip() == "tags:":
+            return [*head[: index + 1], f"- {TAG}", *head[index + 1 :]]
+    return [*head, "tags:", f"- {TAG}"]
+
+
+def _card(benchmark: Benchmark) -> str:
+    rows = "\n".join(
+        f"| {suite} | {len(tasks)} | {tasks[0].description} |"
+        for suite, tasks in benchmark.suites.items()
+    )
+    return (
+        f"# {benchmark.name}\n\nA benchmark for EnvHub.\n\n"
+        f"| suite | tasks | the first of them |\n|---|---|---|\n{rows}\n"
+    )

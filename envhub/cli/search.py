@@ -1,0 +1,40 @@
+"""`envhub search`: find benchmarks on the Hub."""
+
+import json
+from dataclasses import asdict
+
+import click
+
+from envhub.cli.options import debug_option, json_option, one_line
+from envhub.sources.hub import Found, Hub
+
+
+@click.command("search")
+@click.argument("words", nargs=-1)
+@click.option("--limit", type=click.IntRange(1, 100), default=20, help="Results at most.")
+@json_option
+@debug_option
+def command(words: tuple[str, ...], *, limit: int, as_json: bool) -> None:
+    """Find repositories with the tag envhub; only their metadata is read.
+
+    \b
+    Examples:
+        envhub search reach
+        envhub search --limit 50 --json
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    found = Hub().search(" ".join(words), limit)
+    click.echo(_as_json(found) if as_json else _as_text(found))
+
+
+def _as_json(found: list[Found]) -> str:
+    return json.dumps({"found": [asdict(one) for one in found]}, indent=2)
+
+
+def _as_text(found: list[Found]) -> str:
+    if not found:
+        return "Nothing was found."
+    width = max(len(one.repo) for one in found)
+    return "\n".join(
+        one_line(f"{one.repo:<{width}}  {one.downloads:>8,} downloads  {one.updated or ''}")
+        for one in found
+    )

@@ -1,0 +1,97 @@
+"""`envhub trust`: look at code of the Hub, and agree to run it."""
+
+import json
+import sys
+from dataclasses import asdict
+
+import click
+
+from envhub.cli.options import debug_option, json_option, show_download
+from envhub.cli.unexecuted import show, show_changes
+from envhub.errors import RemoteCodeRefused, UsageError
+from envhub.refs import HubRef, parse
+from envhub.sources.fetch import obtain, resolve
+from envhub.sources.hub import Hub, endpoint
+from envhub.sources.trust import Entry, Ledger
+
+
+@click.command("trust")
+@click.argument("words", nargs=-1, required=True, metavar="REF | list | remove REF")
+@click.option("--private", is_flag=True, help="Use your token, for a private repository.")
+@json_option
+@debug_option
+def command(words: tuple[str, ...], *, private: bool, as_json: bool) -> None:
+    """Look at the code of a Hub repository, and agree to run it at one commit.
+
+    It resolves a branch to its commit, fetches and checks the files without running them, shows
+    them with what they require and what has changed since you last agreed, and asks.
+
+    \b
+    Examples:
+        envhub trust owner/repo@main
+        envhub trust list
+        envhub trust remove owner/repo
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    match words:
+        case ("list",):
+            entries = Ledger().entries()
+            click.echo(_as_json(entries) if as_json else _as_text(entries))
+        case ("remove", text):
+            _remove(_hub_ref(text))
+        case (text,):
+            _agree(_hub_ref(text), private=private)
+        case _:
+            raise UsageError(
+                "Write envhub trust REF, envhub trust list or envhub trust remove REF."
+            )
+
+
+def _agree(ref: HubRef, *, private: bool) -> None:
+    if not ref.pinned:
+        ref = resolve(ref, Hub(private=private)).ref
+    assert ref.revision is not None
+    stored = obtain(ref, private=private, on_progress=show_download)
+    click.echo(show(ref, stored))
+    ledger, here = Ledger(), endpoint()
+    before = [e for e in ledger.entries() if (e.endpoint, e.repo) == (here, ref.repo_id)]
+    if any(entry.commit == ref.revision for entry in before):
+        click.echo(f"\nYou have agreed to it already. Evaluate it with: envhub eval {ref}")
+        return
+    if before:
+        click.echo("\n" + show_changes(ref, stored, before[-1].commit))
+    if not sys.stdin.isatty():
+        raise RemoteCodeRefused(
+            f"Refusing to execute remote code from {ref}: there is no terminal to ask at. Run "
+            f"envhub trust {ref} at one."
+        )
+    if not click.confirm("\nRun this code on this machine, in a sandbox?", default=False):
+        raise RemoteCodeRefused(f"Refusing to execute remote code from {ref}: you said no.")
+    ledger.add(here, ref.repo_id, ref.revision)
+    click.echo(f"Agreed. Evaluate it with: envhub eval {ref}")
+
+
+def _remove(ref: HubRef) -> None:
+    if ref.revision is not None and not ref.pinned:
+        raise UsageError(f"Consent is for commits: remove {ref.repo_id}@<commit>, or all of it.")
+    gone = Ledger().remove(ref.repo_id, ref.revision)
+    if not gone:
+        raise UsageError(f"Nothing of {ref.repo_id} is agreed to. See envhub trust list.")
+    for entry in gone:
+        click.echo(f"Removed {entry.repo}@{entry.commit}")
+
+
+def _hub_ref(text: str) -> HubRef:
+    ref = parse(text)
+    if not isinstance(ref, HubRef):
+        raise UsageError(f"{text} is not on the Hub: only code of the Hub needs consent.")
+    return ref
+
+
+def _as_json(entries: tuple[Entry, ...]) -> str:
+    return json.dumps({"trusted": [asdict(entry) for entry in entries]}, indent=2)
+
+
+def _as_text(entries: tuple[Entry, ...]) -> str:
+    if not entries:
+        return "You have agreed to no code of the Hub."
+    return "\n".join(f"{e.repo}@{e.commit}  {e.agreed}  {e.endpoint}" for e in entries)

@@ -1,0 +1,125 @@
+"""How much a worker in a sandbox may use: memory, processes, files, time.
+
+The worker takes on the kernel's limits, which hold for each process. What they cannot bound, the
+number of processes and the memory of all of them together, its guard watches from outside.
+"""
+
+import os
+import resource
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from envhub.runtime import seccomp
+
+FILE_MB = 2048
+"""The size of one file."""
+CPU_SECONDS = 7 * 24 * 3600
+"""The time of one process. Requests have limits of their own; this ends what escapes them."""
+_DESCRIPTORS = 4096
+_MB = 2**20
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_LIKELY_VICTIM = "500"
+"""When memory is short the kernel ends workers before the processes of the user's session."""
+
+
+def processes() -> int:
+    """How many processes and threads one worker may have; libraries start some a core."""
+    return 256 + 4 * (os.cpu_count() or 1)
+
+
+def limits(memory_mb: int | None) -> None:
+    """Take on the limits that the kernel keeps for each process. They pass to all it starts.
+
+    Memory is bounded by `RLIMIT_DATA`: what a process has for itself to write on. `RLIMIT_AS` would
+    also count what is only mapped: the sparse memory that observations cross in, the address space
+    that CUDA and LLVM reserve.
+
+    Args:
+        memory_mb: The private memory of one process; None leaves it unbounded.
+    """
+    bounds = [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, FILE_MB * _MB),
+        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_NOFILE, _DESCRIPTORS),
+    ]
+    if memory_mb is not None:
+        bounds.append((resource.RLIMIT_DATA, memory_mb * _MB))
+    for kind, bound in bounds:
+        _, hard = resource.getrlimit(kind)
+        lowest = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        resource.setrlimit(kind, (lowest, lowest))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_LIKELY_VICTIM, encoding="ascii")
+
+
+def supervise(connection: socket.socket, root: int) -> None:
+    """Decide about the new processes of a worker until it has ended.
+
+    Args:
+        connection: Where the worker sends the descriptor on which it asks; closed at the end.
+        root: Whose descendants are counted; the worker's are among them, wherever they hide.
+    """
+    with connection:
+        _, received, _, _ = socket.recv_fds(connection, 1, 1)
+    for listener in received:  # none if it died before
+        seccomp.answer(listener, _admission(root, processes()))
+
+
+def _admission(root: int, bound: int) -> Callable[[], bool]:
+    most = bound  # how many there can be at most; counted only when that is too many
+
+    def may_start() -> bool:
+        nonlocal most
+        if most >= bound:
+            most = sum(len(_threads(pid)) for pid in _descendants(root))
+        most += 1
+        return most <= bound
+
+    return may_start
+
+
+def too_much_memory(root: int, memory_mb: int) -> bool:
+    """Whether the descendants of a process use more together; what they share counts once."""
+    pids = list(_descendants(root))
+    if sum(_resident(pid) for pid in pids) <= memory_mb * _MB:
+        return False
+    # Exact, but the kernel takes milliseconds for it.
+    return sum(_proportional(pid) for pid in pids) > memory_mb * _MB
+
+
+def _resident(pid: int) -> int:
+    pages = _read(Path("/proc", str(pid), "statm")).split()
+    return int(pages[1]) * _PAGE if pages else 0
+
+
+def _proportional(pid: int) -> int:
+    for line in _read(Path("/proc", str(pid), "smaps_rollup")).splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) * 1024
+    return _resident(pid)  # it has ended, or hides this
+
+
+def _descendants(root: int) -> Iterator[int]:
+    pending = [root]
+    while pending:
+        threads = _threads(pending.pop())
+        children = [int(pid) for thread in threads for pid in _read(thread / "children").split()]
+        yield from children
+        pending += children
+
+
+def _threads(pid: int) -> list[Path]:
+    try:
+        return list(Path("/proc", str(pid), "task").iterdir())
+    except OSError:  # it has ended
+        return []
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="ascii")
+    except OSError:
+        return ""

@@ -1,0 +1,77 @@
+"""A lock file: exactly which bytes a reference meant when it was made.
+
+{"format": 1, "sources": {"owner/repo": {"commit": ..., "files": {path: sha256}, ...}}}
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from envhub.errors import SourceCorrupt, UsageError
+from envhub.refs import HubRef
+from envhub.sources.script import read_requirements
+from envhub.sources.store import Manifest, Stored
+
+LOCK = Path("envhub.lock")
+FORMAT = 1
+
+
+def write_lock(ref: HubRef, stored: Stored, path: Path = LOCK) -> None:
+    """Add a source to a lock file, or replace what it says of that repository."""
+    empty: dict[str, Any] = {"format": FORMAT, "sources": {}}
+    content = _read(path) if path.exists() else empty
+    content["sources"][ref.repo_id] = _entry(ref, stored)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        part.replace(path)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}.") from exc
+
+
+def check_lock(ref: HubRef, manifest: Manifest, path: Path = LOCK) -> None:
+    """Refuse whatever differs from the lock file.
+
+    Raises:
+        UsageError: There is no lock file, or it does not have this source.
+        SourceCorrupt: Something differs.
+    """
+    if not path.exists():
+        raise UsageError(f"--locked needs {path} here. Make it with: envhub lock {ref}")
+    sources = _read(path)["sources"]
+    if ref.repo_id not in sources:
+        raise UsageError(f"{path} does not have {ref.repo_id}. Add it with: envhub lock {ref}")
+    locked = sources[ref.repo_id]
+    if locked["commit"] != manifest.commit:
+        raise SourceCorrupt(
+            f"{ref.repo_id} is locked at {locked['commit']}, but {manifest.commit} was asked for. "
+            f"Ask for that one, or lock anew: envhub lock {ref}"
+        )
+    found = {name: file.sha256 for name, file in manifest.files.items()}
+    if found != locked["files"]:
+        files = locked["files"]
+        odd = sorted(n for n in found.keys() | files.keys() if found.get(n) != files.get(n))
+        raise SourceCorrupt(f"{odd[0]} of {ref} differs from {path}. Nothing was executed.")
+
+
+def _entry(ref: HubRef, stored: Stored) -> dict[str, Any]:
+    manifest = stored.manifest
+    text = (stored.directory / ref.path).read_text(encoding="utf-8", errors="replace")
+    declared = read_requirements(text, ref.path)
+    return {
+        "commit": manifest.commit,
+        "endpoint": manifest.endpoint,
+        "proof": manifest.proof,
+        "files": {name: file.sha256 for name, file in manifest.files.items()},
+        "requirements": list(declared.packages),
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT or not isinstance(content["sources"], dict):
+            raise ValueError("it has another format")
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise UsageError(f"{path} cannot be read: {exc}.") from exc
+    return dict(content)

@@ -1,0 +1,191 @@
+"""Our own store of fetched sources: read-only, checked byte by byte each time it is used.
+
+    sources/<owner>--<repo>/<commit>/manifest.json    what it holds, and the proof
+                                     files/...        the files themselves
+
+Where git objects were had they are in the manifest, so that every later use checks the files
+against the commit's forty digits, whatever happened to the disk.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from envhub.errors import SourceCorrupt
+from envhub.sources.objects import BrokenProof, object_id, pointer_id, walk
+from envhub.sources.places import cache_home
+
+Proof = Literal["git", "listing"]
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file in the store."""
+
+    sha256: str
+    size: int
+    blob_id: str
+    """As the tree has it."""
+    large: bool = False
+    """Whether the tree has a pointer to large-file storage in its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the store holds of a commit."""
+
+    repo: str
+    commit: str
+    endpoint: str
+    proof: Proof
+    files: Mapping[str, StoredFile]
+    left_out: tuple[str, ...] = ()
+    """Files of the commit that were not fetched: checkpoints, data sets."""
+    objects: Mapping[str, str] = field(default_factory=dict)
+    """The commit's and the trees' contents in base64, by id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A source in the store, checked."""
+
+    directory: Path
+    manifest: Manifest
+
+
+def stored_path(repo: str, commit: str) -> Path:
+    """Where the store keeps a commit."""
+    return cache_home() / "sources" / repo.replace("/", "--") / commit
+
+
+def load(repo: str, commit: str) -> Stored | None:
+    """A commit from the store, if it is there and every byte is as it should be.
+
+    Raises:
+        SourceCorrupt: It is there, but damaged.
+    """
+    place = stored_path(repo, commit)
+    if not place.exists():
+        return None
+    try:
+        manifest = _read(place / "manifest.json")
+        _check(manifest, repo, commit, place / "files")
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise SourceCorrupt(f"The stored copy of {repo}@{commit} is damaged: {exc}.") from exc
+    return Stored(place / "files", manifest)
+
+
+def commits(repo: str) -> tuple[str, ...]:
+    """The commits of a repository that the store has."""
+    place = stored_path(repo, "x").parent
+    return tuple(sorted(p.name for p in place.iterdir() if p.is_dir())) if place.is_dir() else ()
+
+
+def save(manifest: Manifest, contents: Path) -> Stored:
+    """Put fetched files into the store, all or none.
+
+    Args:
+        manifest: What they are.
+        contents: A directory with the files, in the file system of the store.
+    """
+    place = stored_path(manifest.repo, manifest.commit)
+    staged = contents.parent
+    content = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1)
+    (staged / "manifest.json").write_text(content, encoding="utf-8")
+    _check(manifest, manifest.repo, manifest.commit, contents)
+    _set_writable(staged, writable=False)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        discard(place)
+    staged.chmod(0o755)  # a directory that is moved must be writable
+    staged.rename(place)
+    place.chmod(0o555)
+    return Stored(place / "files", manifest)
+
+
+def stage() -> Path:
+    """A new directory in the file system of the store; its `files` is for the files."""
+    base = cache_home() / "sources"
+    base.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(prefix=".staged-", dir=base))
+    (staged / "files").mkdir()
+    return staged
+
+
+def discard(place: Path) -> None:
+    """Remove a directory of the store, read-only or not."""
+    if place.exists():
+        _set_writable(place, writable=True)
+        shutil.rmtree(place)
+
+
+def digests(content: bytes) -> tuple[str, str]:
+    """The sha256 and the git blob id of a file's bytes."""
+    return hashlib.sha256(content).hexdigest(), object_id("blob", content)
+
+
+def _read(path: Path) -> Manifest:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if content.pop("format") != FORMAT:
+        raise ValueError("its manifest has another format")
+    files = {name: StoredFile(**entry) for name, entry in content.pop("files").items()}
+    left_out = tuple(content.pop("left_out"))
+    return Manifest(**content, files=files, left_out=left_out)
+
+
+def _check(manifest: Manifest, repo: str, commit: str, files: Path) -> None:
+    """Every byte against the manifest, and the manifest against the commit.
+
+    Raises:
+        ValueError: Something does not fit.
+    """
+    if (manifest.repo, manifest.commit) != (repo, commit):
+        raise ValueError(f"its manifest is of {manifest.repo}@{manifest.commit}")
+    found = {str(path.relative_to(files)) for path in files.rglob("*") if not path.is_dir()}
+    if found != set(manifest.files):
+        odd = sorted(found ^ set(manifest.files))
+        raise ValueError(f"{odd[0]} is missing or does not belong there")
+    for name, entry in manifest.files.items():
+        _check_file(files / name, name, entry)
+    if manifest.proof == "git":
+        _check_tree(manifest)
+
+
+def _check_file(path: Path, name: str, entry: StoredFile) -> None:
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise ValueError(f"{name} is not a regular file")
+    content = path.read_bytes()
+    sha256, blob_id = digests(content)
+    expected = pointer_id(sha256, len(content)) if entry.large else blob_id
+    if (sha256, expected) != (entry.sha256, entry.blob_id):
+        raise ValueError(f"{name} has other bytes than it should")
+
+
+def _check_tree(manifest: Manifest) -> None:
+    objects = {name: base64.b64decode(text) for name, text in manifest.objects.items()}
+    try:
+        entries = walk(manifest.commit, objects)
+    except BrokenProof as exc:
+        raise ValueError(str(exc)) from exc
+    for name, entry in manifest.files.items():
+        if name not in entries or entries[name].blob_id != entry.blob_id:
+            raise ValueError(f"{name} is not what the commit has there")
+
+
+def _set_writable(place: Path, *, writable: bool) -> None:
+    for parent, folders, names in os.walk(place):
+        base = Path(parent)
+        for name in names:
+            (base / name).chmod(0o644 if writable else 0o444, follow_symlinks=True)
+        for folder in folders:
+            (base / folder).chmod(0o755 if writable else 0o555)
+    place.chmod(0o755 if writable else 0o555)

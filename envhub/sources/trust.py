@@ -1,0 +1,129 @@
+"""Whether code from the Hub may be executed. The one place that decides, before any request.
+
+Consent is given for one commit: by `trust_remote_code=True` together with a pinned reference, or by
+an entry in the ledger that `envhub trust` made. Nothing else is consent: no name, no cache, no
+offline mode, no environment variable, nothing that a repository says.
+"""
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from envhub.errors import RemoteCodeRefused, UnpinnedReference, UsageError
+from envhub.refs import HubRef
+from envhub.sources.places import config_home
+
+
+@dataclass(frozen=True, slots=True)
+class Trusted:
+    """The code may run."""
+
+    consent: Literal["flag", "ledger"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It may not."""
+
+    reason: Literal["unpinned", "untrusted"]
+
+
+Decision = Trusted | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A commit that the user has agreed to."""
+
+    endpoint: str
+    repo: str
+    commit: str
+    agreed: str
+    """When, in UTC."""
+
+
+def decide(
+    ref: HubRef,
+    endpoint: str,
+    ledger: Iterable[Entry],
+    *,
+    trust_remote_code: bool,
+    allow_unpinned: bool,
+) -> Decision:
+    """Whether the code that a reference means may be executed. Pure."""
+    consent = trust_remote_code is True  # not "yes", not 1
+    if not ref.pinned:
+        return Trusted("flag") if consent and allow_unpinned is True else Refused("unpinned")
+    if consent:
+        return Trusted("flag")
+    known = {(entry.endpoint, entry.repo, entry.commit) for entry in ledger}
+    if (endpoint, ref.repo_id, ref.revision) in known:
+        return Trusted("ledger")
+    return Refused("untrusted")
+
+
+def refusal(ref: HubRef, decision: Refused) -> UnpinnedReference | RemoteCodeRefused:
+    """The error for a refusal, with the lines to copy."""
+    if decision.reason == "unpinned":
+        moving = f"{ref.repo_id}@{ref.revision or 'main'}"
+        return UnpinnedReference(
+            f"{ref} can change under your feet: only a full commit is a pin. This resolves it, "
+            f"shows what it is and pins it:\n  envhub trust {moving}"
+        )
+    return RemoteCodeRefused(
+        f"Refusing to execute remote code from {ref}: nobody here has agreed to it. Look at it and "
+        f"agree once, or agree for this command only:\n  envhub trust {ref}\n  envhub ... "
+        "--trust-remote-code"
+    )
+
+
+class Ledger:
+    """The commits that the user has agreed to, in a file of theirs."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path or config_home() / "trust.json"
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All of them, oldest first; a ledger that cannot be read stops everything."""
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            return tuple(Entry(**entry) for entry in content["trusted"])
+        except FileNotFoundError:
+            return ()
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            raise UsageError(
+                f"{self._path} cannot be read ({type(exc).__name__}: {exc}). Mend or remove it."
+            ) from exc
+
+    def add(self, endpoint: str, repo: str, commit: str) -> None:
+        """Keep the user's consent."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        new = Entry(endpoint, repo, commit, now)
+        key = (endpoint, repo, commit)
+        kept = [e for e in self.entries() if (e.endpoint, e.repo, e.commit) != key]
+        self._write([*kept, new])
+
+    def remove(self, repo: str, commit: str | None) -> tuple[Entry, ...]:
+        """Take consent back, for one commit or for all of a repository; what was removed."""
+        entries = self.entries()
+        gone = tuple(
+            e for e in entries if e.repo == repo and (commit is None or e.commit == commit)
+        )
+        if gone:
+            self._write([entry for entry in entries if entry not in gone])
+        return gone
+
+    def _write(self, entries: list[Entry]) -> None:
+        content = json.dumps({"trusted": [asdict(entry) for entry in entries]}, indent=2)
+        part = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            part.touch(mode=0o600)
+            part.write_text(content + "\n", encoding="utf-8")
+            part.replace(self._path)
+        except OSError as exc:
+            raise UsageError(f"{self._path} cannot be written: {exc.strerror}.") from exc

@@ -1,0 +1,32 @@
+"""A Hugging Face Hub on loopback, over bare git repositories, that can be told to misbehave.
+
+    with LocalHub(tmp_path) as hub:
+        hub.create("owner/name")
+        commit = hub.commit("owner/name", {"env.py": "..."})
+        HfApi(endpoint=hub.endpoint).model_info("owner/name", revision=commit)
+
+`python -m envhub.testing.hub DIR` serves a directory to a shell.
+
+A request becomes a `Call` (server.py), finds its function in a table (routes.py) and becomes an
+`Answer` (reading.py, writing.py, fetching.py), out of what `git` says (git.py, store.py).
+"""
+
+from envhub.testing.hub.faults import (
+    Cut,
+    Fault,
+    Gated,
+    OtherCommit,
+    Slow,
+    Status,
+    Symlink,
+    WrongBytes,
+    WrongTree,
+)
+from envhub.testing.hub.git import GitFailed, Link
+from envhub.testing.hub.local import LocalHub
+from envhub.testing.hub.messages import Request
+
+__all__ = [
+    "Cut", "Fault", "Gated", "GitFailed", "Link", "LocalHub", "OtherCommit", "Request", "Slow",
+    "Status", "Symlink", "WrongBytes", "WrongTree",
+]  # fmt: skip

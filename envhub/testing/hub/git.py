@@ -1,0 +1,252 @@
+"""One bare git repository, read and written with the `git` command."""
+
+import os
+import re
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha1
+from pathlib import Path
+
+from envhub import process
+
+_TIMEOUT = 60.0
+_AUTHOR = "local <local@localhost>"
+_REVISION = re.compile(r"[A-Za-z0-9_][\w./-]*", re.ASCII)
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_ABBREVIATED = re.compile(r"[0-9a-f]{7,40}")
+# A commit reads the head of its branch, then moves it.
+_writing = threading.Lock()
+
+
+class GitFailed(RuntimeError):
+    """A `git` command did not do what it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The content of a committed file that is a symbolic link."""
+
+    target: str
+
+
+Content = str | bytes | Link
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A file's bytes, and the id that git gives them."""
+
+    id: str
+    data: bytes
+
+    @classmethod
+    def of(cls, data: bytes) -> "Blob":
+        """The blob of these bytes."""
+        digest = sha1(b"blob %d\0%b" % (len(data), data), usedforsecurity=False)
+        return cls(digest.hexdigest(), data)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of a tree's listing."""
+
+    path: str
+    id: str
+    size: int
+    is_directory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A branch or a tag, and the commit that it points to."""
+
+    full: str
+    commit: str
+
+    @property
+    def name(self) -> str:
+        """Its name without `refs/heads/` or `refs/tags/`."""
+        return self.full.split("/", 2)[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A bare repository."""
+
+    path: Path
+
+    def init(self) -> None:
+        """Make it, such that any commit can be fetched, also without its blobs."""
+        git(self.path.parent, "init", "--quiet", "--bare", "--initial-branch=main", self.path)
+        for option in ("allowFilter", "allowAnySHA1InWant"):
+            git(self.path, "config", f"uploadpack.{option}", "true")
+
+    def commit_of(self, revision: str) -> str | None:
+        """The commit that a branch, a tag or an (abbreviated) commit id names, if there is one."""
+        if not _REVISION.fullmatch(revision) or ".." in revision:
+            return None
+        names = [f"refs/heads/{revision}", f"refs/tags/{revision}"]
+        if _ABBREVIATED.fullmatch(revision):
+            names.insert(0 if is_commit(revision) else 2, revision)
+        if revision.startswith("refs/"):
+            names.append(revision)
+        asked = "".join(f"{name}^{{commit}}\n" for name in names).encode()
+        lines = git(self.path, "cat-file", "--batch-check", stdin=asked).decode().splitlines()
+        return next((line.split()[0] for line in lines if " commit " in line), None)
+
+    def entries(self, commit: str, path: str = "", *, recursive: bool) -> list[Entry] | None:
+        """The tree at a path of a commit; None if that is no directory."""
+        options = ["-r", "-t"] if recursive else []
+        tree = f"{commit}:{path}"
+        try:
+            listed = git(self.path, "ls-tree", "-l", "-z", *options, tree)
+        except GitFailed:
+            return None
+        lines = listed.decode(errors="surrogateescape").split("\0")[:-1]
+        return [_entry(line, f"{path}/" if path else "") for line in lines]
+
+    def read(self, commit: str, path: str) -> Blob | None:
+        """The file at a path of a commit; None if there is none."""
+        if "\n" in path:  # the protocol of `cat-file --batch` is one of lines
+            return None
+        asked = f"{commit}:{path}\n".encode(errors="surrogateescape")
+        answer = git(self.path, "cat-file", "--batch", stdin=asked)
+        header, _, rest = answer.partition(b"\n")
+        match header.decode(errors="replace").split(" "):
+            case [oid, "blob", size]:
+                return Blob(oid, rest[: int(size)])
+        return None
+
+    def refs(self) -> list[Ref]:
+        """All branches and tags."""
+        form = "--format=%(refname) %(objectname)"
+        lines = git(self.path, "for-each-ref", form, "refs/heads", "refs/tags").decode()
+        return [Ref(*line.split(" ")) for line in lines.splitlines()]
+
+    def time_of(self, commit: str) -> datetime:
+        """When a commit was made."""
+        shown = git(self.path, "show", "-s", "--format=%ct", commit)
+        return datetime.fromtimestamp(int(shown), UTC)
+
+    def commit(
+        self,
+        files: Mapping[str, Content],
+        *,
+        message: str,
+        branch: str = "main",
+        delete: Iterable[str] = (),
+    ) -> str:
+        """Add a commit to a branch; a new branch starts where `main` is.
+
+        Raises:
+            ValueError: A path leaves the repository or names git's own files.
+        """
+        deleted = list(delete)
+        for path in (*files, *deleted):
+            check_path(path)
+        with _writing:
+            parent = self.commit_of(branch) or self.commit_of("main")
+            stream = _stream(files, deleted, message, branch, parent)
+            done = git(self.path, "fast-import", "--quiet", "--done", "--date-format=now",
+                       stdin=stream)  # fmt: skip
+        return done.decode().strip()
+
+    def point(self, ref: str, commit: str) -> None:
+        """Make a branch or tag (`refs/heads/...`, `refs/tags/...`) point to a commit."""
+        git(self.path, "update-ref", ref, commit)
+
+
+def is_commit(revision: str) -> bool:
+    """Whether a revision is the full id of a commit, so that it can mean nothing else."""
+    return _COMMIT.fullmatch(revision) is not None
+
+
+def check_path(path: str) -> None:
+    """Refuse a path that no repository may hold."""
+    parts = path.split("/")
+    if "\0" in path or any(part.lower() in ("", ".", "..", ".git") for part in parts):
+        raise ValueError(f"A repository cannot hold a file at {path!r}.")
+
+
+def git(directory: Path, *arguments: str | Path, stdin: bytes = b"") -> bytes:
+    """Run `git` in a directory.
+
+    Returns:
+        What it wrote.
+
+    Raises:
+        GitFailed: It ended with an error, or did not start, or did not end.
+    """
+    done = run_git(directory, *arguments, stdin=stdin)
+    if done.code != 0:
+        said = done.stderr.decode(errors="replace").strip()
+        raise GitFailed(f"`git {arguments[0]}` {process.describe_exit(done.code)}: {said}")
+    return done.stdout
+
+
+def run_git(
+    directory: Path,
+    *arguments: str | Path,
+    stdin: bytes = b"",
+    variables: Mapping[str, str] | None = None,
+) -> process.FinishedBytes:
+    """Run `git` to whatever end, free of the configuration that its user has.
+
+    Raises:
+        GitFailed: It did not start, or did not end.
+    """
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
+    env |= variables or {}
+    argv = ["git", *arguments]
+    done = process.run_bytes(argv, stdin, timeout=_TIMEOUT, env=env, cwd=directory)
+    if done is None:
+        raise GitFailed(f"`git {arguments[0]}` did not start or did not end in {_TIMEOUT:.0f} s.")
+    return done
+
+
+def _entry(line: str, prefix: str) -> Entry:
+    about, _, path = line.partition("\t")
+    _mode, kind, oid, size = about.split()
+    is_directory = kind == "tree"
+    return Entry(prefix + path, oid, 0 if size == "-" else int(size), is_directory)
+
+
+def _stream(
+    files: Mapping[str, Content],
+    delete: Sequence[str],
+    message: str,
+    branch: str,
+    parent: str | None,
+) -> bytes:
+    """A commit in the language of `git fast-import`, which answers with the commit's id."""
+    text = message.encode()
+    parts = [
+        f"commit refs/heads/{branch}\nmark :1\ncommitter {_AUTHOR} now\n".encode(),
+        b"data %d\n%b\n" % (len(text), text),
+    ]
+    if parent is not None:
+        parts.append(f"from {parent}\n".encode())
+    parts += [b"D %b\n" % _quoted(path) for path in delete]
+    for path, content in files.items():
+        mode, data = _stored(content)
+        parts.append(b"M %b inline %b\ndata %d\n%b\n" % (mode, _quoted(path), len(data), data))
+    return b"".join((*parts, b"get-mark :1\ndone\n"))
+
+
+def _stored(content: Content) -> tuple[bytes, bytes]:
+    """The mode and the bytes that git keeps of a file."""
+    match content:
+        case Link(target):
+            return b"120000", target.encode()
+        case str():
+            return b"100644", content.encode()
+        case bytes():
+            return b"100644", content
+
+
+def _quoted(path: str) -> bytes:
+    escaped = path.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    return f'"{escaped}"'.encode(errors="surrogateescape")

@@ -1,0 +1,158 @@
+"""A Hub on loopback, as tests use it."""
+
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+from envhub.errors import UnknownName
+from envhub.testing.hub.faults import Fault, Faults
+from envhub.testing.hub.git import Content
+from envhub.testing.hub.messages import Request
+from envhub.testing.hub.server import Server
+from envhub.testing.hub.store import Kind, Store
+
+
+class LocalHub:
+    """A Hugging Face Hub on loopback, over the bare git repositories of a directory.
+
+    The client and the `hf` command take it for the Hub, as far as EnvHub uses that: information,
+    listings, files at a branch, tag or commit, snapshots, new repositories, uploads, search by
+    tag, datasets, and git itself for fetching. Large files (LFS, Xet) and pull requests are not
+    there.
+
+    Attributes:
+        requests: What was asked of it, oldest first. Clear it at will.
+        token: What private and gated repositories, and all changes, need.
+    """
+
+    def __init__(self, directory: Path | str, *, port: int = 0) -> None:
+        """Describe a Hub; it answers between `start` and `close`, or in a `with` block.
+
+        Args:
+            directory: Where its repositories are, or will be.
+            port: Where it listens; 0 for a free port.
+        """
+        self.requests: list[Request] = []
+        self.token = f"hf_{secrets.token_hex(16)}"
+        self._store = Store(Path(directory))
+        self._faults = Faults()
+        self._port = port
+        self._server: Server | None = None
+
+    def start(self) -> None:
+        """Listen. After `close` it can be started again, at the same address."""
+        if self._server is None:
+            self._server = Server(
+                self._port,
+                store=self._store,
+                faults=self._faults,
+                token=self.token,
+                log=self.requests.append,
+            )
+            self._port = self._server.server_port
+
+    def close(self) -> None:
+        """Stop listening and end all connections. Harmless when repeated."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def __enter__(self) -> "LocalHub":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def endpoint(self) -> str:
+        """Its address once it has started, for `HF_ENDPOINT` or `endpoint=`."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def create(
+        self, name: str, *, kind: Kind = "model", private: bool = False, gated: bool = False
+    ) -> None:
+        """Make a repository, with a first commit as on the Hub.
+
+        Args:
+            name: Its full name, `owner/name`.
+            kind: Whether it is a model or a dataset.
+            private: Whether only the token's owner sees it.
+            gated: Whether everybody sees it, but only the token's owner has its content.
+
+        Raises:
+            FileExistsError: There is one of that name.
+            ValueError: It cannot be named so.
+        """
+        self._store.create(name, kind, private=private, gated=gated)
+
+    def commit(
+        self,
+        name: str,
+        files: Mapping[str, Content],
+        *,
+        message: str = "Change files",
+        branch: str = "main",
+        delete: Iterable[str] = (),
+        kind: Kind = "model",
+    ) -> str:
+        """Add a commit to a branch; a new branch starts where `main` is.
+
+        Args:
+            name: The repository.
+            files: What to write: text, bytes, or a `Link`, by path.
+            message: What the commit says.
+            branch: What it is added to.
+            delete: Files and directories to delete.
+            kind: Whether the repository is a model or a dataset.
+
+        Returns:
+            The commit's full id.
+
+        Raises:
+            UnknownName: There is no such repository.
+            ValueError: A path leaves the repository or names git's own files.
+        """
+        repository = self._store.get(name, kind).repository
+        return repository.commit(files, message=message, branch=branch, delete=delete)
+
+    def tag(self, name: str, tag: str, *, revision: str = "main", kind: Kind = "model") -> None:
+        """Tag a revision; a tag that exists is moved."""
+        commit = self.commit_of(name, revision, kind=kind)
+        self._store.get(name, kind).repository.point(f"refs/tags/{tag}", commit)
+
+    def commit_of(self, name: str, revision: str = "main", *, kind: Kind = "model") -> str:
+        """The full id of the commit that a branch, tag or abbreviated id stands for.
+
+        Raises:
+            UnknownName: There is no such repository, or no such revision of it.
+        """
+        repository = self._store.get(name, kind).repository
+        commit = repository.commit_of(revision)
+        if commit is None:
+            raise UnknownName("revision", revision, (ref.name for ref in repository.refs()))
+        return commit
+
+    def misbehave(self, fault: Fault) -> None:
+        """Begin to misbehave, until `behave` is called or the fault's times are over."""
+        self._faults.add(fault)
+
+    def behave(self) -> None:
+        """End all faults."""
+        self._faults.clear()
+
+    @contextmanager
+    def fault(self, fault: Fault) -> Iterator[None]:
+        """Misbehave within a `with` block."""
+        self._faults.add(fault)
+        try:
+            yield
+        finally:
+            self._faults.remove(fault)

@@ -1,0 +1,62 @@
+"""Which function answers which address."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from envhub.testing.hub import fetching, reading, writing
+from envhub.testing.hub.access import gated
+from envhub.testing.hub.faults import Gated, Status
+from envhub.testing.hub.messages import Answer, Call, Refused
+from envhub.testing.hub.store import NAME
+
+_API = rf"/api/(?P<segment>models|datasets)/(?P<name>{NAME}/{NAME})"
+_PAGE = rf"/(?:(?P<segment>datasets)/)?(?P<name>{NAME}/{NAME})"
+# With or without .git, which is no part of a name: `?` makes the pattern of the name a lazy one.
+_GIT = rf"/(?:(?P<segment>datasets)/)?(?P<name>{NAME}/{NAME}?)(?:\.git)?"
+_REVISION = "(?P<revision>[^/]+)"
+
+_ROUTES: list[tuple[str, re.Pattern[str], Callable[..., Answer]]] = [
+    (method, re.compile(pattern, re.ASCII), function)
+    for method, pattern, function in (
+        ("GET", "/api/whoami-v2", reading.whoami),
+        ("GET", "/api/(?P<segment>models|datasets)", reading.search),
+        ("GET", _API, reading.info),
+        ("GET", f"{_API}/revision/{_REVISION}", reading.info),
+        ("GET", f"{_API}/tree/{_REVISION}(?:/(?P<path>.+))?", reading.tree),
+        ("POST", f"{_API}/paths-info/{_REVISION}", reading.paths_info),
+        ("GET", f"{_API}/refs", reading.refs),
+        ("GET", f"{_PAGE}/resolve/{_REVISION}/(?P<path>.+)", reading.resolve),
+        ("POST", "/api/validate-yaml", writing.validate_yaml),
+        ("POST", "/api/repos/create", writing.create),
+        ("POST", f"{_API}/preupload/{_REVISION}", writing.preupload),
+        ("POST", f"{_API}/commit/{_REVISION}", writing.commit),
+        ("POST", f"{_API}/tag/{_REVISION}", writing.tag),
+        ("POST", f"{_API}/branch/(?P<new>[^/]+)", writing.branch),
+        ("GET", f"{_GIT}/info/refs", fetching.advertise),
+        ("POST", f"{_GIT}/git-upload-pack", fetching.upload_pack),
+    )
+]
+
+
+def answer(call: Call) -> Answer:
+    """Answer a call, or misbehave as told."""
+    try:
+        if fault := call.faults.happens(Status, call.path):
+            raise Refused(fault.code, "The local Hub was told to say so.", code=fault.error_code)
+        if call.faults.happens(Gated, call.path):
+            raise gated(call)
+        if call.token is not None and not call.authorized:
+            raise Refused(401, "Invalid credentials in Authorization header")
+        return _find(call)()
+    except Refused as refused:
+        return refused.answer
+
+
+def _find(call: Call) -> Callable[[], Answer]:
+    method = "GET" if call.method == "HEAD" else call.method
+    for route, pattern, function in _ROUTES:
+        found = pattern.fullmatch(call.quoted)
+        if found and route == method:
+            return partial(function, call, **found.groupdict())
+    raise Refused(404, f"A local Hub does not answer {call.method} {call.path}.")

@@ -1,0 +1,20 @@
+"""Fixtures for the tests of benchmarks and plugins; pytest loads this file by its entry point."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from envhub.testing.hub import LocalHub
+
+
+@pytest.fixture
+def local_hub(tmp_path: Path) -> "Iterator[LocalHub]":
+    """A Hub on loopback, without repositories."""
+    # Every pytest of an environment with EnvHub imports this file, so that it imports no server.
+    from envhub.testing.hub import LocalHub
+
+    with LocalHub(tmp_path / "hub") as hub:
+        yield hub
