@@ -140,7 +140,7 @@ def find_policy(
         return PolicySource("envhub.policies.builtin", BUILTIN[text], dict(args)), True
     if text in benchmark.policies:
         module, _, name = benchmark.policies[text].partition(":")
-        code = module or (source if isinstance(source, FileSource) else source.name)
+        code = module or (source if isinstance(source, FileSource) else find(source.name).module)
         return PolicySource(code, name, dict(args)), True
     if text.startswith(("./", "../", "/")):
         return _policy_file(text, args), False

@@ -3,7 +3,9 @@
 `tests/soak/test_clients.py` runs this file with other versions of the client.
 """
 
+import http.client
 import importlib
+import json
 import os
 import shutil
 import signal
@@ -55,6 +57,8 @@ def _nothing_leaves(monkeypatch):
 
 @pytest.fixture
 def hub(tmp_path):
+    # Threads that are first at the same time make a session each in 1.6, which forgets some.
+    client.get_session()
     with LocalHub(tmp_path / "hub") as hub:
         yield hub
     client.close_session()
@@ -190,8 +194,9 @@ class TestReading:
         assert download("a/b/c.bin", revision=first) == b"\0\xff"
 
     def test_what_is_not_there(self, first, anyone, download):
-        with pytest.raises(errors.EntryNotFoundError):
-            download("no.py")
+        for path in ("no.py", "a", "a\nb"):
+            with pytest.raises(errors.EntryNotFoundError):
+                download(path)
         with pytest.raises(errors.EntryNotFoundError):
             list(anyone.list_repo_tree("owner/name", path_in_repo="no"))
         for revision in ("no", "0" * 40, "main~1", "-x", "a..b", "%0aX: y"):
@@ -467,9 +472,9 @@ class TestFaults:
         anyone.model_info("owner/name", revision="v1")
 
     @pytest.mark.usefixtures("impatient")
-    def test_a_status_that_passes(self, hub, first, anyone):
-        hub.misbehave(Status(429, matching="/tree/", times=2))
-        assert "env.py" in anyone.list_repo_files("owner/name")
+    def test_a_status_that_passes(self, hub, first):
+        hub.misbehave(Status(429, times=2))
+        client.utils.http_backoff("GET", f"{hub.endpoint}/api/models/owner/name")
         assert [request.status for request in hub.requests] == [429, 429, 200]
 
     @pytest.mark.usefixtures("impatient")
@@ -495,8 +500,11 @@ class TestFaults:
     @pytest.mark.usefixtures("impatient")
     def test_a_cut_connection_is_resumed(self, hub, first, download, monkeypatch):
         monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 4)
-        with hub.fault(Cut(after_bytes=7, times=1)):
-            assert download() == OTHER_ENV.encode()
+        hub.misbehave(Cut(after_bytes=7, times=1))
+        if client.__version__.startswith("1.6."):  # it resumes only when it is called again
+            with pytest.raises(Exception, match="closed"):
+                download()
+        assert download() == OTHER_ENV.encode()
         last = hub.requests[-1]
         assert (last.method, last.range, last.status) == ("GET", "bytes=4-", 206)
 
@@ -510,13 +518,78 @@ class TestFaults:
     def test_nobody_there(self, hub, first, anyone, download):
         hub.close()
         hub.close()
-        with pytest.raises(errors.LocalEntryNotFoundError):
+        # 1.6 closes its session when it cannot connect, and then tries again with that.
+        with pytest.raises((errors.LocalEntryNotFoundError, RuntimeError)):
             download()
         address = hub.endpoint
         hub.start()
         hub.start()
         assert hub.endpoint == address
         assert download() == OTHER_ENV.encode()
+
+
+class TestRawRequests:
+    """What the client does not do, or not always."""
+
+    @pytest.fixture
+    def send(self, hub, first):
+        connection = http.client.HTTPConnection("127.0.0.1", int(hub.endpoint.rpartition(":")[2]))
+
+        def send(method, path, body=None, **headers) -> tuple[int, bytes]:
+            headers = {"Authorization": f"Bearer {hub.token}"} | headers
+            connection.request(method, path, body, headers)
+            with connection.getresponse() as response:
+                return response.status, response.read()
+
+        yield send
+        connection.close()
+
+    @pytest.mark.parametrize(
+        ("asked", "status", "body"),
+        [
+            ("bytes=6-", 206, b"'another')\n"),
+            ("bytes=0-4", 206, b"print"),
+            ("bytes=6-999", 206, b"'another')\n"),
+            ("lines=1-2", 200, OTHER_ENV.encode()),
+        ],
+    )
+    def test_a_part_of_a_file(self, send, asked, status, body):
+        assert send("GET", "/owner/name/resolve/main/env.py", Range=asked) == (status, body)
+
+    def test_a_part_that_is_not_there(self, send):
+        status, _ = send("GET", "/owner/name/resolve/main/env.py", Range="bytes=99-")
+        assert status == 416
+
+    def test_a_body_in_chunks(self, send):
+        """As git sends large ones."""
+        status, body = send("POST", "/api/models/owner/name/paths-info/main", [b"paths", b"=a"])
+        assert (status, [entry["path"] for entry in json.loads(body)]) == (200, ["a"])
+
+    @pytest.mark.parametrize(
+        ("method", "path", "body", "status", "message"),
+        [
+            ("GET", "/", None, 404, "does not answer GET /"),
+            ("POST", "/api/models/owner/name", None, 404, "does not answer POST"),
+            ("GET", "/owner/name/resolve/main/../main/env.py", None, 404, "Entry not found"),
+            ("GET", "/api/models?limit=x", None, 400, "limit and cursor are numbers"),
+            ("POST", "/api/repos/create", "{", 400, "no JSON"),
+            ("POST", "/api/repos/create", '{"name": "a b"}', 400, "is called owner/name"),
+            ("POST", "/api/models/owner/name/commit/main", "[]", 400, "cannot be read"),
+            ("POST", "/api/models/owner/name/commit/main", '{"key": "lfsFile", "value": {}}', 400,
+             "does not know the operation lfsFile"),
+            ("POST", "/api/models/owner/name/commit/main",
+             '{"key": "file", "value": {"path": "../x", "content": ""}}', 400, "cannot hold"),
+            ("POST", "/api/models/owner/name/preupload/main", "{}", 500, "KeyError"),
+        ],
+    )  # fmt: skip
+    def test_one_that_is_refused(self, send, method, path, body, status, message):
+        seen, text = send(method, path, body)
+        assert seen == status
+        assert message in json.loads(text)["error"]
+
+    @pytest.mark.parametrize("credentials", ["Basic a", "Basic", "Bearer x", "x y z"])
+    def test_credentials_that_are_none(self, send, credentials):
+        assert send("GET", "/api/models", Authorization=credentials)[0] == 401
 
 
 class TestLog:
@@ -566,6 +639,21 @@ class TestManyAtOnce:
         log = git("log", "--oneline", cwd=repository(hub, "owner/name"))
         assert len(log.splitlines()) == 3 + 8
 
+    def test_writers_on_top_of_the_same_commit(self, hub, first, api):
+        head = hub.commit_of("owner/name")
+
+        def write(i: int) -> bool:
+            operations = [client.CommitOperationAdd(f"new/{i}", str(i).encode())]
+            try:
+                api.create_commit("owner/name", operations, commit_message="x", parent_commit=head)
+            except errors.HfHubHTTPError as exc:
+                assert exc.response.status_code == 412
+                return False
+            return True
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(write, range(8))) == 1
+
     def test_two_hubs(self, hub, first, tmp_path):
         with LocalHub(tmp_path / "other") as other:
             assert other.endpoint != hub.endpoint
@@ -579,7 +667,7 @@ class TestManyAtOnce:
             hub.create("owner/name")
             client.HfApi(endpoint=hub.endpoint, token=False).model_info("owner/name")
             assert set(threading.enumerate()) > before
-        assert set(threading.enumerate()) == before
+        assert set(threading.enumerate()) <= before
 
 
 class TestWithoutRequests:
@@ -604,9 +692,20 @@ class TestWithoutRequests:
         with pytest.raises(ValueError, match="cannot hold a file at"):
             hub.commit("owner/name", {path: ""})
 
+    def test_a_branch_called_like_a_tag(self, hub, first):
+        head = hub.commit_of("owner/name")
+        commit = hub.commit("owner/name", {"x": ""}, branch="v1")
+        assert hub.commit_of("owner/name", "v1") == commit
+        assert git("rev-parse", f"{commit}^", cwd=repository(hub, "owner/name")).strip() == head
+
     def test_a_branch_that_cannot_be(self, hub, first):
         with pytest.raises(GitFailed, match="`git fast-import` ended with exit code 1"):
             hub.commit("owner/name", {}, branch="a..b")
+
+    def test_no_git(self, hub, first, monkeypatch):
+        monkeypatch.setenv("PATH", "")
+        with pytest.raises(GitFailed, match="`git cat-file` did not start"):
+            hub.commit_of("owner/name")
 
     def test_a_second_hub_over_the_same_directory(self, hub, first, tmp_path):
         again = LocalHub(tmp_path / "hub")

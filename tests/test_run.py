@@ -1,6 +1,7 @@
 """A run, as programs see it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,13 +54,9 @@ def test_an_errored_episode_has_a_record_too(directory):
     append(directory, *((task, index) for task in ("near", "far") for index in (0, 1)))
     append(directory, ("back", 0))
     journal = Journal(directory)
-    journal.append(failed(1).__class__(**{**fields(failed(1)), "task": "back"}), None)
+    journal.append(replace(failed(1), task="back"), None)
     journal.close()
     assert open_run(directory).complete
-
-
-def fields(one) -> dict[str, object]:
-    return {name: getattr(one, name) for name in one.__slots__}
 
 
 def test_the_summary_is_that_of_the_records(directory):

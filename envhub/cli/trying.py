@@ -83,14 +83,17 @@ def _play(env: LazyVectorEnv, task: Task, seed: int, limit: int) -> dict[str, An
     env.action_space.seed(seed)
     options = {"init_state": 0} if task.init_states else None
     observation, _ = env.reset(seed=seed, options=options)
-    total, steps, success, end = 0.0, 0, None, "truncated at the horizon"
+    total, steps, end = 0.0, 0, "truncated at the horizon"
+    success: bool | None = None
     while steps < limit:
         observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
         total, steps = total + float(reward[0]), steps + 1
         told = info.get("is_success", info.get("success"))
-        success = success if told is None else bool(told[0])
-        if (success and task.success == "once") or terminated[0] or truncated[0]:
-            end = "success" if success else "terminated" if terminated[0] else "truncated"
+        if told is not None:
+            success = bool(told[0]) or (success is True and task.success != "at_end")
+        won = success is True and task.success == "once"
+        if won or terminated[0] or truncated[0]:
+            end = "success" if won else "terminated" if terminated[0] else "truncated"
             break
     return {
         "description": task.description,
@@ -116,7 +119,7 @@ def _frame(env: LazyVectorEnv) -> np.ndarray[Any, Any] | None:
     """What the env renders, if it renders pictures."""
     try:
         frame = env.render()[0]
-    except EnvHubError:
+    except (EnvHubError, AttributeError, NotImplementedError):
         return None
     good = isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in (1, 3)
     return frame if good and frame.dtype == np.uint8 else None

@@ -228,7 +228,7 @@ class InlineActor:
             batch = _batch(waiting, self._index)
             if batch:
                 self._event = Acts(batch, self._act(batch))
-        except Exception as exc:
+        except (Exception, SystemExit) as exc:
             contract = isinstance(exc, EnvHubError)
             verb = "acting" if batch else "making"
             error = WorkerRaised(

@@ -69,9 +69,14 @@ class Job:
     logs: Path | None = None
 
     @property
+    def file(self) -> FileSource | None:
+        """The benchmark's file, if it is one."""
+        return self.source if isinstance(self.source, FileSource) else None
+
+    @property
     def confinement(self) -> Confinement | None:
         """What the benchmark's code is kept from."""
-        return self.source.confinement if isinstance(self.source, FileSource) else None
+        return self.file.confinement if self.file else None
 
 
 @dataclass(slots=True)
@@ -118,7 +123,7 @@ class Engine:
         self._attempts: dict[int, int] = {}
         self._alone: set[int] = set()
         self._failures: list[str] | None = []
-        self._start_failures = 0
+        self._start_failures = {"worker": 0, "policy": 0}
         self._turn = 0.0
         self._actor: ProcessActor | InlineActor | None = self._make_actor()
         count = max(1, min(job.workers, len(job.episodes)))
@@ -221,7 +226,7 @@ class Engine:
     def _on_loaded(self, slot: Slot, loaded: Loaded) -> None:
         if loaded.benchmark != self._job.benchmark:
             raise ContractError("The benchmark's code declares something else than before.")
-        self._start_failures = 0
+        self._start_failures["worker"] = 0
         self._next(slot)
 
     def _next(self, slot: Slot) -> None:
@@ -257,7 +262,8 @@ class Engine:
             self._take_facts(facts)
         if self._actor is None:
             slot.making_policy = True
-            slot.live().load_policy(self._job.policy, self._job.benchmark, _spaces(slot))
+            job = self._job
+            slot.live().load_policy(job.policy, job.benchmark, _spaces(slot), job.file)
         elif facts is None:
             self._wanting.append(slot)
         else:
@@ -266,7 +272,7 @@ class Engine:
     def _on_policy(self, slot: Slot, loaded: PolicyLoaded) -> None:
         """A policy was made beside the env; one that wants a process of its own gets it."""
         slot.making_policy = False
-        self._start_failures = 0
+        self._start_failures["policy"] = 0
         self._take_facts(loaded.facts)
         if self._actor is None:
             self._begin(slot)
@@ -345,7 +351,8 @@ class Engine:
     def _finish(self, slot: Slot) -> None:
         assert slot.spaces is not None
         playing = slot.now()
-        self._failures, self._start_failures = None, 0
+        self._failures = None
+        self._start_failures = {"worker": 0, "policy": 0}
         self._record(playing.record(slot.spaces[1]), playing)
         slot.end_episode()
         self._next(slot)
@@ -372,10 +379,10 @@ class Engine:
         if slot.making_policy and isinstance(error, WorkerRaised):
             raise error
         if slot.making_policy and playing is not None:
-            self._start_failed(error)
+            self._start_failed("policy", error)
             self._schedule.put_back(playing.episode)
         elif playing is None and not slot.abandoned:
-            self._start_failed(error)
+            self._start_failed("worker", error)
         elif playing is not None:
             self._count_failure(error)
             self._settle(playing, error, slot.spaces[1] if slot.spaces else None)
@@ -413,10 +420,10 @@ class Engine:
             if slot.remote is None and self._schedule.left > active:
                 self._hire(slot)
 
-    def _start_failed(self, error: WorkerError | ContractError) -> None:
-        self._start_failures += 1
-        if self._start_failures >= 3:
-            raise Hopeless(f"No worker can be started any more. {error}") from error
+    def _start_failed(self, what: str, error: WorkerError | ContractError) -> None:
+        self._start_failures[what] += 1
+        if self._start_failures[what] >= 3:
+            raise Hopeless(f"No {what} can be started any more. {error}") from error
 
     def _count_failure(self, error: WorkerError | ContractError) -> None:
         """Give up if nothing ever worked and the env failed alike in every attempt."""
@@ -431,7 +438,7 @@ class Engine:
         """Something came of the policy."""
         match event:
             case Learned():
-                self._start_failures = 0
+                self._start_failures["policy"] = 0
                 known, self._wanting = self._wanting, []
                 for slot in known:
                     self._prepare(slot)
@@ -449,7 +456,7 @@ class Engine:
         if not failure.slots and not failure.lost:
             raise failure.error
         if not failure.slots:
-            self._start_failed(failure.error)
+            self._start_failed("policy", failure.error)
         guilty = failure.slots if len(failure.slots) == 1 else ()
         for slot in failure.slots:
             if slot not in self._waiting:
@@ -514,17 +521,15 @@ class Engine:
 
     def _make_actor(self) -> "ProcessActor | InlineActor | None":
         job = self._job
-        source = job.source if isinstance(job.source, FileSource) else None
         if job.workers == 0 or not isinstance(job.policy, PolicySource):
-            return InlineActor(job.policy, job.benchmark, source)
+            return InlineActor(job.policy, job.benchmark, job.file)
         return None if job.beside else self._process_actor()
 
     def _process_actor(self) -> ProcessActor:
         job = self._job
-        source = job.source if isinstance(job.source, FileSource) else None
         log = job.logs / "policy.log" if job.logs else None
         assert isinstance(job.policy, PolicySource)
-        return ProcessActor(job.policy, job.benchmark, source, job.limits, self._board, log)
+        return ProcessActor(job.policy, job.benchmark, job.file, job.limits, self._board, log)
 
     def _tell(self, slot: Slot, what: str) -> None:
         self.progress.slots[slot.index] = what

@@ -1,26 +1,276 @@
 """The sandbox that code from the Hub runs in: bubblewrap, or Landlock with seccomp, or none.
 
-The host chooses one and starts the worker with `wrap`, or plainly for Landlock. Inside, before
-anything foreign is loaded, the worker calls `confine`. Neither ever falls back to something weaker:
-what does not work is an error.
+The host chooses one (`protect`) and starts the worker with what `command` makes of its command
+line. Inside, before anything foreign is loaded, the worker shuts itself in (`confine`). What does
+not work is an error: nothing here falls back to something weaker.
 """
 
+import ctypes
 import os
-import pwd
 import shutil
 import socket
-import stat
+import struct
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from envhub.errors import EnvHubError, ExitCode
-from envhub.runtime import bounds, landlock, seccomp
+from envhub.runtime import bounds, landlock, seccomp, visible
 
 Kind = Literal["bubblewrap", "landlock", "none"]
 Wanted = Literal["auto", "bubblewrap", "landlock", "none"]
+
+_TIMEOUT = 20.0
+"""Seconds that a first start may take, also from a cold network disk."""
+_TEMPORARY = 256 * 2**20
+"""Bytes of /tmp inside, and of shared memory."""
+
+
+class SandboxUnavailable(EnvHubError):
+    """The sandbox that was asked for does not work here.
+
+    Attributes:
+        wanted: Which one was asked for.
+        problems: What keeps each from working.
+    """
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, wanted: Wanted, problems: dict[str, str]) -> None:
+        which = "No sandbox" if wanted == "auto" else f"The sandbox {wanted!r}"
+        verb = "works" if wanted == "auto" else "does not work"
+        found = "; ".join(f"{kind}: {problem}" for kind, problem in problems.items())
+        super().__init__(
+            f"{which} {verb} here: {found}. `envhub doctor` says what to install or to set; "
+            "--sandbox none runs the code unprotected, if you trust it with everything you have."
+        )
+        self.wanted = wanted
+        self.problems = problems
+
+
+class HomeExposed(EnvHubError):
+    """A directory that a sandbox would have to show holds the user's home.
+
+    Attributes:
+        path: The directory.
+    """
+
+    exit_code = ExitCode.USAGE
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"The sandbox would have to show {path} to foreign code, and with it your home "
+            "directory. Move what is needed into a directory of its own."
+        )
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What stands between foreign code and this machine, as a run records it."""
+
+    sandbox: Kind
+    network: bool
+    """Whether the code can reach it."""
+    memory_mb: int | None
+    """Of all its processes together, and of each."""
+    processes: int | None
+    """Processes and threads."""
+    file_mb: int | None
+
+    def to_json(self) -> dict[str, str | int | bool | None]:
+        """As it stands in a run's record."""
+        return asdict(self)
+
+
+def protect(wanted: Wanted, *, network: bool, memory_mb: int | None) -> Protection:
+    """The protection of a worker.
+
+    Raises:
+        SandboxUnavailable: The one that was asked for does not work here.
+    """
+    kind = choose(wanted)
+    if kind == "none":
+        return Protection(kind, True, None, None, None)
+    return Protection(kind, network, memory_mb, bounds.processes(), bounds.FILE_MB)
+
+
+def choose(wanted: Wanted) -> Kind:
+    """The sandbox to use; for `auto`, the strongest that works here.
+
+    Raises:
+        SandboxUnavailable: The one that was asked for does not work here.
+    """
+    if wanted == "none":
+        return "none"
+    problems: dict[str, str] = {}
+    candidates: tuple[Kind, ...] = ("bubblewrap", "landlock") if wanted == "auto" else (wanted,)
+    for kind in candidates:
+        problem = _bubblewrap_trouble() if kind == "bubblewrap" else _landlock_trouble()
+        if problem is None:
+            return kind
+        problems[kind] = problem
+    raise SandboxUnavailable(wanted, problems)
+
+
+@cache
+def _bubblewrap_trouble() -> str | None:
+    if shutil.which("bwrap") is None:
+        return "bwrap is not on PATH"
+    # Imported here, since every worker imports this module.
+    import tempfile
+
+    from envhub import process
+
+    with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
+        idle = (sys.executable, "-I", "-S", "-c", "")
+        argv = wrap(
+            idle, scratch=Path(scratch), readable=visible.interpreter_paths(), network=False
+        )
+        done = process.run(argv, timeout=_TIMEOUT, env={})
+    if done is None:
+        return f"bwrap did not end within {_TIMEOUT:g} s"
+    if done.code:
+        said = done.stderr.strip().rpartition("\n")[2]
+        return said or f"bwrap {process.describe_exit(done.code)}"
+    return seccomp.trouble()
+
+
+@cache
+def _landlock_trouble() -> str | None:
+    abi, error = landlock.version()
+    return seccomp.trouble() if abi > 0 else f"not in this kernel ({os.strerror(error)})"
+
+
+def command(
+    protection: Protection, argv: Sequence[str], *, scratch: Path, readable: Sequence[Path]
+) -> list[str]:
+    """The command line that starts a worker, which then has to `confine` itself.
+
+    Args:
+        protection: From `protect`.
+        argv: The worker's own command line.
+        scratch: The directory that it may write to, which is its home too.
+        readable: What it may read besides the system: its interpreter, the benchmark.
+
+    Raises:
+        HomeExposed: One of the directories holds the user's home.
+    """
+    if protection.sandbox != "none":
+        for path in (scratch, *readable):
+            if visible.holds_home(path):
+                raise HomeExposed(path)
+    if protection.sandbox != "bubblewrap":
+        return list(argv)
+    return wrap(argv, scratch=scratch, readable=readable, network=protection.network)
+
+
+def wrap(
+    argv: Sequence[str], *, scratch: Path, readable: Sequence[Path], network: bool
+) -> list[str]:
+    """A command line that runs another one in bubblewrap, in namespaces of its own.
+
+    Descriptors that are inherited pass through.
+    """
+    bwrap, options = _bubblewrap()
+    return [
+        *(bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
+        *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *(() if network else ("--unshare-net",)),
+        *(("--disable-userns",) if "--disable-userns" in options else ()),
+        *("--hostname", "envhub", "--proc", "/proc", "--dev", "/dev"),
+        *_temporary(bounded="--size" in options),
+        *_system_binds(network=network),
+        *(word for path in visible.apart(readable) for word in ("--ro-bind", str(path), str(path))),
+        *("--bind", str(scratch), str(scratch), "--chdir", str(scratch)),
+        # What bubblewrap itself made is on file systems of its own, which count as nobody's memory;
+        # and root outside could change the kernel's settings through /proc.
+        *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
+        *("--", *argv),
+    ]
+
+
+def _temporary(*, bounded: bool) -> Iterator[str]:
+    """Directories for everybody; they stay read-only where their size cannot be bounded."""
+    for directory in ("/tmp", "/dev/shm"):  # noqa: S108 - those inside
+        yield from ("--size", str(_TEMPORARY), "--tmpfs", directory) if bounded else ()
+        yield from () if bounded else ("--dir", directory)
+
+
+def _system_binds(*, network: bool) -> Iterator[str]:
+    for path in visible.ROOTS:
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        else:
+            yield from ("--ro-bind-try", str(path), str(path))
+    for path in visible.system_files(network=network):
+        yield from ("--ro-bind-try", str(path), str(path))
+    for path in visible.gpus():
+        yield from ("--dev-bind", str(path), str(path))
+
+
+@cache
+def _bubblewrap() -> tuple[str, str]:
+    """Where it is, and which options it knows, as its help lists them."""
+    from envhub import process
+
+    path = shutil.which("bwrap") or "bwrap"
+    done = process.run([path, "--help"], timeout=_TIMEOUT)
+    return path, done.stdout + done.stderr if done else ""
+
+
+def confine(
+    protection: Protection,
+    *,
+    scratch: Path,
+    readable: Sequence[Path],
+    supervisor: int,
+    abi: int = landlock.NEWEST,
+) -> None:
+    """Shut this process in, for good, before it loads anything foreign. It has one thread yet.
+
+    Args:
+        protection: As in `command`.
+        scratch: As in `command`.
+        readable: As in `command`.
+        supervisor: A socket whose other end `bounds.supervise` reads; closed here.
+        abi: The version of Landlock to use if the kernel has it.
+    """
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        raise RuntimeError("A process with several threads cannot be shut in: only one would be.")
+    _give_up_privileges()
+    if protection.sandbox == "landlock":
+        abi = min(abi, landlock.version()[0])
+        landlock.restrict(
+            readable=(
+                *visible.ROOTS,
+                *visible.system_files(network=protection.network),
+                *visible.PROC,
+                *readable,
+            ),
+            writable=(scratch,),
+            devices=(*visible.DEVICES, *visible.gpus()),
+            network=protection.network,
+            abi=abi,
+        )
+        rules = seccomp.rules_beside_landlock(network=protection.network, abi=abi, pid=os.getpid())
+    else:
+        rules = seccomp.rules_in_namespaces(network=protection.network, root=os.getuid() == 0)
+    listener = seccomp.install(rules)
+    with socket.socket(fileno=supervisor) as connection:
+        socket.send_fds(connection, [b"+"], [listener])
+    os.close(listener)
+
+
+_NO_NEW_PRIVS = 38
+_CAPABILITIES = struct.pack("=Ii", 0x20080522, 0), bytes(24)
+"""The header of version 3 for the caller, and no capability in any set."""
+
+
+def _give_up_privileges() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or libc.capset(*_CAPABILITIES) != 0:
+        raise OSError(ctypes.get_errno(), "Privileges could not be given up")

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def local_hub(tmp_path: Path) -> "Iterator[LocalHub]":
-    """A Hub on loopback, without repositories."""
+def local_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[LocalHub]":
+    """A Hub on loopback, without repositories; no proxy stands before it."""
     # Every pytest of an environment with EnvHub imports this file, so that it imports no server.
     from envhub.testing.hub import LocalHub
 
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1", prepend=",")
     with LocalHub(tmp_path / "hub") as hub:
         yield hub

@@ -31,12 +31,10 @@ def make_runner(
         spaces: Of observations and actions.
         source: The benchmark's file, if it is one.
     """
-    module = policy.module
-    declaring = _load(module) if isinstance(module, FileSource) else None
-    target = f":{policy.name}" if declaring else f"{module}:{policy.name}"
-    factory: Any = load_object(target, declaring)
+    factory: Any = _find_factory(policy)
     if not callable(factory):
-        raise ContractError(f"{policy.name} is a {type(factory).__name__}, no factory.")
+        kind = type(factory).__name__
+        raise ContractError(f"{policy.name!r} is a {kind}, no function that makes a policy.")
     made = factory(benchmark, *spaces, **policy.args)
     paths = [leaf.path for leaf in leaves(spaces[0])]
     return Runner(made, paths, spaces[1], _converter(benchmark, source))
@@ -127,6 +125,17 @@ def part_of(space: AnySpace, values: Mapping[str, Any]) -> Any:
 def stack(values: list[Any]) -> Any:
     """The values of one leaf as a batch; texts as a list."""
     return values if isinstance(values[0], str) else np.stack(values)
+
+
+def _find_factory(policy: PolicySource) -> object:
+    module = policy.module
+    if not isinstance(module, FileSource):
+        return load_object(f"{module}:{policy.name}", None)
+    declaring = _load(module)
+    if not hasattr(declaring, policy.name):
+        due = f"def {policy.name}(benchmark, observation_space, action_space)"
+        raise ContractError(f"{module.file} has no function that makes a policy: {due}.")
+    return load_object(f":{policy.name}", declaring)
 
 
 def _load(source: FileSource) -> ModuleType:

@@ -65,5 +65,9 @@ def _execute(name: str, path: Path, locations: list[str] | None = None) -> Modul
         raise ContractError(f"{path.name} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]  # half a module is none
+        raise
     return module

@@ -129,6 +129,8 @@ class Play(_Message, frozen=True):
     until_success: bool
     options: Any = None
     """For the reset."""
+    final: bool = False
+    """Whether these are all the steps there are, so that nobody reads what the last one shows."""
 
 
 class MapSlot(_Message, frozen=True):

@@ -118,19 +118,24 @@ class RemoteEnv:
         self.worker.ask(request, self._patience(count), "step")
 
     def load_policy(
-        self, policy: PolicySource, benchmark: Benchmark, spaces: tuple[AnySpace, AnySpace]
+        self,
+        policy: PolicySource,
+        benchmark: Benchmark,
+        spaces: tuple[AnySpace, AnySpace],
+        source: FileSource | None = None,
     ) -> None:
         """Make a policy beside the env."""
         observation, action = (encode_space(space) for space in spaces)
-        request = LoadPolicy(self._next(), policy, benchmark, observation, action)
+        request = LoadPolicy(self._next(), policy, benchmark, observation, action, source)
         self.worker.ask(request, self._limits.start, "making the policy")
 
     def play(
         self, episode: Told, count: int, *, fresh: bool, until_success: bool, options: Any = None
     ) -> None:
-        """Let the policy beside the env play."""
-        count = min(count, PLAY)
-        request = Play(self._next(), episode, fresh, count, until_success, portable(options))
+        """Let the policy beside the env play, to the end in so many steps if possible."""
+        final, count = count <= PLAY, min(count, PLAY)
+        options = portable(options)
+        request = Play(self._next(), episode, fresh, count, until_success, options, final)
         patience = self._patience(count)
         self.worker.ask(request, max(patience, self._limits.reset) if fresh else patience, "play")
 

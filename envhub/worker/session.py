@@ -191,14 +191,15 @@ class Session:
             self._at_policy, pulse[self._row] = True, 2 * taken + 1
             action = player.act()
             self._at_policy, pulse[self._row] = False, 2 * taken + 2
-            self._observe(player.facts.needs if player.hungry else ())
+            read = player.hungry and not (request.final and taken + 1 == request.count)
+            self._observe(player.facts.needs if read else ())
             observation, reward, terminated, truncated, info = take_step(env, action)
             rewards.append(reward)
             successes.append(success_of(info))
             actions.append(action)
             if terminated or truncated or (request.until_success and successes[-1]):
                 break
-            if player.hungry:
+            if read:
                 player.look(observation)
         played = portable(np.stack(actions))
         return Played(request.id, rewards, successes, played, terminated, truncated)

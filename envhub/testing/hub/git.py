@@ -24,6 +24,10 @@ class GitFailed(RuntimeError):
     """A `git` command did not do what it was asked for."""
 
 
+class HeadMoved(RuntimeError):
+    """A commit was made for another head than its branch has."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """The content of a committed file that is a symbolic link."""
@@ -109,7 +113,8 @@ class Repository:
 
     def read(self, commit: str, path: str) -> Blob | None:
         """The file at a path of a commit; None if there is none."""
-        if "\n" in path:  # the protocol of `cat-file --batch` is one of lines
+        # `cat-file --batch` reads lines, and takes ../ for a path from where it runs.
+        if "\n" in path or not _can_hold(path):
             return None
         asked = f"{commit}:{path}\n".encode(errors="surrogateescape")
         answer = git(self.path, "cat-file", "--batch", stdin=asked)
@@ -137,17 +142,22 @@ class Repository:
         message: str,
         branch: str = "main",
         delete: Iterable[str] = (),
+        expected: str = "",
     ) -> str:
         """Add a commit to a branch; a new branch starts where `main` is.
 
         Raises:
+            HeadMoved: The branch's head is not the `expected` one, or does not begin so.
             ValueError: A path leaves the repository or names git's own files.
         """
         deleted = list(delete)
         for path in (*files, *deleted):
-            check_path(path)
+            if not _can_hold(path):
+                raise ValueError(f"A repository cannot hold a file at {path!r}.")
         with _writing:
-            parent = self.commit_of(branch) or self.commit_of("main")
+            parent = self.commit_of(f"refs/heads/{branch}") or self.commit_of("refs/heads/main")
+            if not (parent or "").startswith(expected):
+                raise HeadMoved(f"{branch} is at {parent}, not at {expected}.")
             stream = _stream(files, deleted, message, branch, parent)
             done = git(self.path, "fast-import", "--quiet", "--done", "--date-format=now",
                        stdin=stream)  # fmt: skip
@@ -161,13 +171,6 @@ class Repository:
 def is_commit(revision: str) -> bool:
     """Whether a revision is the full id of a commit, so that it can mean nothing else."""
     return _COMMIT.fullmatch(revision) is not None
-
-
-def check_path(path: str) -> None:
-    """Refuse a path that no repository may hold."""
-    parts = path.split("/")
-    if "\0" in path or any(part.lower() in ("", ".", "..", ".git") for part in parts):
-        raise ValueError(f"A repository cannot hold a file at {path!r}.")
 
 
 def git(directory: Path, *arguments: str | Path, stdin: bytes = b"") -> bytes:
@@ -205,6 +208,11 @@ def run_git(
     if done is None:
         raise GitFailed(f"`git {arguments[0]}` did not start or did not end in {_TIMEOUT:.0f} s.")
     return done
+
+
+def _can_hold(path: str) -> bool:
+    parts = path.lower().split("/")
+    return "\0" not in path and not {"", ".", "..", ".git"} & set(parts)
 
 
 def _entry(line: str, prefix: str) -> Entry:

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from envhub.testing.hub.access import commit_of, find, no_entry, require_token
-from envhub.testing.hub.git import Ref
+from envhub.testing.hub.git import HeadMoved, Ref
 from envhub.testing.hub.messages import Answer, Call, Refused, json_answer
 from envhub.testing.hub.store import Kind, Stored
 
@@ -51,13 +51,18 @@ def commit(call: Call, segment: str, name: str, revision: str) -> Answer:
     if call.option("create_pr"):
         raise Refused(400, "A local Hub has no pull requests.")
     asked = _read_change(call.body)
-    if asked.parent is not None and not head.startswith(asked.parent):
-        raise Refused(412, "A commit has happened since. Please refresh and try again.")
     _check_deletions(stored, head, asked.delete)
     try:
         made = stored.repository.commit(
-            asked.files, message=asked.message, branch=unquote(revision), delete=asked.delete
+            asked.files,
+            message=asked.message,
+            branch=unquote(revision),
+            delete=asked.delete,
+            expected=asked.parent,
         )
+    except HeadMoved as exc:
+        message = "A commit has happened since. Please refresh and try again."
+        raise Refused(412, message) from exc
     except ValueError as exc:
         raise Refused(400, str(exc)) from exc
     address = f"{call.endpoint}/{stored.page}/commit/{made}"
@@ -116,7 +121,7 @@ class _Change:
     """A commit that is asked for."""
 
     message: str = ""
-    parent: str | None = None
+    parent: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     delete: list[str] = field(default_factory=list)
 
@@ -137,7 +142,7 @@ def _add(change: _Change, key: str, value: dict[str, Any]) -> None:
         case "header":
             parts = (value["summary"], value.get("description"))
             change.message = "\n\n".join(part for part in parts if part)
-            change.parent = value.get("parentCommit")
+            change.parent = value.get("parentCommit") or ""
         case "file":
             change.files[value["path"]] = b64decode(value["content"])
         case "deletedFile" | "deletedFolder":

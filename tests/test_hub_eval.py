@@ -1,0 +1,239 @@
+"""Evaluating by a pinned reference: the same records as the directory itself, or a refusal."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import envhub
+from envhub.testing.hub import faults
+
+ASSETS = Path(__file__).parent / "assets"
+REACH = Path(__file__).parent.parent / "docs" / "examples" / "reach"
+ENVHUB = [sys.executable, "-c", "from envhub.cli import main; main()"]
+
+KINDS = {
+    "hooks": ASSETS / "hooks",
+    "siblings and observing": REACH,
+    "published contract": ASSETS / "published",
+    "cfg": ASSETS / "published_cfg",
+    "kwargs": ASSETS / "published_kwargs",
+    "bare env": ASSETS / "bare_env",
+    "vector env": ASSETS / "vector",
+    "mapping": ASSETS / "mapping",
+    "plain sibling imports": ASSETS / "absolute_sibling",
+}
+
+
+@pytest.fixture
+def hub(local_hub, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return local_hub
+
+
+def publish(hub, directory: Path, name: str = "me/env") -> str:
+    """The pinned reference of a directory, put on the Hub."""
+    hub.create(name)
+    files = {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in directory.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    return f"{name}@{hub.commit(name, files)}:env.py"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ENVHUB, *arguments],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+def same(record):
+    fields = {name: getattr(record, name) for name in type(record).__dataclass_fields__}
+    return {k: v for k, v in fields.items() if k not in ("seconds", "attempts")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_records_equal_those_of_the_directory(hub, kind):
+    directory = KINDS[kind]
+    ref = publish(hub, directory, f"me/{directory.name}")
+    common = {"episodes": 2, "max_steps": 20, "workers": 1}
+    there = envhub.evaluate(ref, trust_remote_code=True, out="there", **common)
+    here = envhub.evaluate(str(directory), out="here", **common)
+    assert [same(r) for r in there.records()] == [same(r) for r in here.records()]
+    assert all(r.status == "ok" for r in there.records())
+
+
+def test_the_record_says_what_was_run_and_what_it_was_kept_from(hub):
+    ref = publish(hub, REACH)
+    run_ = envhub.evaluate(ref, trust_remote_code=True, episodes=1, workers=1, out="out")
+    benchmark, protection = run_.info["benchmark"], run_.info["protection"]
+    assert benchmark["ref"] == ref
+    assert benchmark["commit"] in ref
+    assert (benchmark["kind"], benchmark["proof"]) == ("hub", "git")
+    assert benchmark["endpoint"] == hub.endpoint
+    assert benchmark["consent"] == "flag"
+    assert set(benchmark["files"]) == {"env.py", "table.py"}
+    assert protection["sandbox"] in ("bubblewrap", "landlock")
+    assert protection["network"] is False
+
+
+@pytest.mark.parametrize(
+    ("reference", "options", "code", "message"),
+    [
+        ("me/env", (), 2, "envhub trust me/env@main"),
+        ("me/env@main", ("--trust-remote-code",), 2, "envhub trust me/env@main"),
+        ("me/env@main", ("--allow-unpinned",), 2, "envhub trust me/env@main"),
+        ("me/env@{commit}", (), 3, "Refusing to execute remote code"),
+        ("me/env@{commit}", ("--allow-unpinned",), 3, "Refusing to execute remote code"),
+    ],
+)
+def test_unpinned_or_untrusted_nothing_is_asked_and_nothing_runs(
+    hub, tmp_path, reference, options, code, message
+):
+    commit = publish(hub, REACH).partition("@")[2].partition(":")[0]
+    done = run("eval", reference.format(commit=commit), *options)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert hub.requests == []
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(envhub.EnvHubError, match=message):
+        envhub.make_env(reference.format(commit=commit))
+
+
+def test_a_branch_is_resolved_said_and_recorded(hub):
+    ref = publish(hub, REACH)
+    done = run(
+        "eval",
+        "me/env@main",
+        "--trust-remote-code",
+        "--allow-unpinned",
+        "--episodes",
+        "1",
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"me/env@main is {ref} now" in done.stderr
+    directory = Path(json.loads(done.stdout)["run"])
+    assert json.loads((directory / "run.json").read_text())["benchmark"]["ref"] == ref
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [faults.WrongBytes("env.py"), faults.WrongTree("env.py"), faults.Cut(20, times=50)],
+    ids=["bytes", "tree", "cut"],
+)
+def test_what_is_not_what_was_asked_for_is_not_run(hub, fault):
+    ref = publish(hub, REACH)
+    with hub.fault(fault):
+        done = run("eval", ref, "--trust-remote-code", "--episodes", "1")
+    assert done.returncode == 6, done.stderr
+    assert "Traceback" not in done.stderr
+    again = run("eval", ref, "--trust-remote-code", "--episodes", "1", "--task", "reach-red")
+    assert again.returncode == 0, again.stderr
+
+
+def test_consent_in_the_ledger(hub, tmp_path):
+    from envhub.sources.trust import Ledger
+
+    ref = publish(hub, REACH)
+    done = run("trust", ref)
+    assert done.returncode == 3
+    assert "no terminal" in done.stderr
+    assert "table.py" in done.stdout
+    Ledger().add(hub.endpoint, "me/env", ref.partition("@")[2].partition(":")[0])
+    done = run("eval", ref, "--episodes", "1", "--task", "reach-red", "--out", "run")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert record["benchmark"]["consent"] == "ledger"
+    assert "me/env@" in run("trust", "list").stdout
+    assert run("trust", "remove", "me/env").returncode == 0
+    assert run("eval", ref).returncode == 3
+
+
+def test_two_commits_run_side_by_side(hub):
+    first = publish(hub, REACH)
+    changed = (REACH / "table.py").read_bytes().replace(b"_SPEED = 0.05", b"_SPEED = 0.02")
+    second = f"me/env@{hub.commit('me/env', {'table.py': changed})}:env.py"
+    runs = [
+        envhub.evaluate(ref, trust_remote_code=True, episodes=1, workers=1, tasks=("reach-red",))
+        for ref in (first, second)
+    ]
+    returns = [run_.records()[0].return_ for run_ in runs]
+    assert returns[0] != returns[1]
+    assert runs[0].info["protocol"] != runs[1].info["protocol"]
+
+
+def test_resuming_needs_consent_of_its_own(hub):
+    """A run's directory is handed around: what it says of consent is none."""
+    ref = publish(hub, REACH)
+    envhub.evaluate(ref, trust_remote_code=True, episodes=1, workers=1, out="run")
+    lines = Path("run/episodes.jsonl").read_text().splitlines(keepends=True)
+    Path("run/episodes.jsonl").write_text("".join(lines[:-1]))
+    refused = run("eval", "--resume", "run")
+    assert refused.returncode == 3
+    done = run("eval", "--resume", "run", "--trust-remote-code")
+    assert done.returncode == 0, done.stderr
+    assert sorted(Path("run/episodes.jsonl").read_text().splitlines(keepends=True)) != []
+
+
+def test_code_of_the_hub_does_not_run_in_this_process(hub):
+    ref = publish(hub, REACH)
+    done = run("eval", ref, "--trust-remote-code", "--workers", "0")
+    assert done.returncode == 2
+    assert "in workers" in done.stderr
+
+
+def test_info_without_consent_shows_what_is_known(hub):
+    ref = publish(hub, REACH)
+    done = run("info", ref, "--json")
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads(done.stdout)["files"]) == {"env.py", "table.py"}
+    assert "Refusing to execute" in done.stderr
+    agreed = run("info", ref, "--trust-remote-code")
+    assert "reach-red" in agreed.stdout
+
+
+def test_publish_search_lock(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    done = run("publish", str(REACH), "me/reach")
+    assert done.returncode == 0, done.stderr
+    ref = done.stdout.strip()
+    found = json.loads(run("search", "reach", "--json").stdout)["found"]
+    assert [one["repo"] for one in found] == ["me/reach"]
+    assert "Nothing was found" in run("search", "unheard-of").stdout
+    assert run("lock", ref).returncode == 0
+    locked = (
+        "eval",
+        ref,
+        "--locked",
+        "--trust-remote-code",
+        "--episodes",
+        "1",
+        "--task",
+        "reach-red",
+    )
+    assert run(*locked).returncode == 0
+    content = json.loads(Path("envhub.lock").read_text())
+    content["sources"]["me/reach"]["files"]["env.py"] = "0" * 64
+    Path("envhub.lock").write_text(json.dumps(content))
+    done = run(*locked)
+    assert done.returncode == 6
+    assert "differs" in done.stderr
+
+
+def test_publishing_what_is_no_benchmark(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    done = run("publish", str(ASSETS / "no_benchmark"), "me/none")
+    assert done.returncode == 4
+    assert hub.requests == []

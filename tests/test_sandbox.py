@@ -1,0 +1,873 @@
+"""Hostile programs in real sandboxes: what they try, and that nothing comes of it.
+
+Each program runs as a worker would: a launcher, which stands for the guard, starts an interpreter
+by `command`, bounds it and supervises it; inside, the process shuts itself in by `confine` and only
+then runs the program. As root everything is tried as an ordinary user too.
+"""
+
+import errno
+import json
+import mmap
+import os
+import platform
+import re
+import shutil
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+import envhub
+from envhub.runtime import bounds, landlock, rendering, seccomp, visible
+from envhub.runtime.sandbox import (
+    HomeExposed,
+    Protection,
+    SandboxUnavailable,
+    choose,
+    command,
+    protect,
+    wrap,
+)
+
+ROOT = Path(envhub.__file__).parent.parent
+NOBODY = 65534
+MEMORY_MB = 1024
+
+LAUNCH = """if True:
+    import json, os, socket, subprocess, sys, threading
+    from pathlib import Path
+    asked = json.loads(sys.argv[1])
+    sys.path.append(asked["root"])
+    from envhub.runtime import bounds, visible
+    from envhub.runtime.sandbox import Protection, command
+    from envhub.runtime.variables import worker_variables
+
+    protection = Protection(**asked["protection"])
+    scratch = Path(asked["scratch"])
+    readable = [*visible.interpreter_paths(), *map(Path, asked["readable"])]
+    ours, theirs = socket.socketpair()
+    inner = asked | {"supervisor": theirs.fileno(), "readable": [str(path) for path in readable]}
+    argv = [sys.executable, "-P", "-S", "-c", asked["inside"], json.dumps(inner)]
+    child = subprocess.Popen(
+        command(protection, argv, scratch=scratch, readable=readable),
+        env=worker_variables(scratch),
+        cwd=scratch,
+        pass_fds=(theirs.fileno(), *asked["descriptors"]),
+        preexec_fn=lambda: bounds.limits(protection.memory_mb),
+        stdin=subprocess.DEVNULL,
+    )
+    theirs.close()
+    me = os.getpid()
+    threading.Thread(target=bounds.supervise, args=(ours, me), daemon=True).start()
+    while True:
+        try:
+            sys.exit(child.wait(0.1))
+        except subprocess.TimeoutExpired:
+            if bounds.too_much_memory(me, protection.memory_mb):
+                child.kill()
+                sys.exit(99)
+"""
+
+INSIDE = """if True:
+    import json, sys
+    from pathlib import Path
+    asked = json.loads(sys.argv[1])
+    sys.path.append(asked["root"])
+    from envhub.runtime.sandbox import Protection, confine
+
+    confine(
+        Protection(**asked["protection"]),
+        scratch=Path(asked["scratch"]),
+        readable=[Path(path) for path in asked["readable"]],
+        supervisor=asked["supervisor"],
+        abi=asked["abi"],
+    )
+    import os, site
+    site.main()
+    scope = {"given": asked["given"], "scratch": asked["scratch"], "result": None}
+    try:
+        exec(asked["program"], scope)
+        answer = scope["result"]
+    except BaseException as exc:
+        answer = type(exc).__name__
+        if asked["debug"]:
+            import traceback
+            traceback.print_exc()
+    sys.stdout.flush()
+    print()
+    print(json.dumps(answer), flush=True)
+    os._exit(0)
+"""
+
+
+class Sandbox:
+    """Runs programs in one kind of sandbox, as one user."""
+
+    def __init__(self, kind: str, python: str, user: int | None, directory: Path) -> None:
+        self.kind = kind
+        self.user = user
+        self.python = python
+        self.home = directory / "home"
+        self.shown = directory / "shown"
+        self.scratch = directory / "scratch"
+        for path in (self.home, self.shown, self.scratch):
+            path.mkdir()
+            self.give(path)
+
+    def give(self, path: Path) -> None:
+        if self.user is not None:
+            os.chown(path, self.user, self.user)
+
+    def file(self, path: Path, text: str) -> Path:
+        """A file of the user who runs the sandbox."""
+        if not path.parent.exists():
+            path.parent.mkdir(mode=0o700)
+            self.give(path.parent)
+        path.write_text(text)
+        self.give(path)
+        return path
+
+    def as_user(self, *argv: str) -> list[str]:
+        if self.user is None:
+            return list(argv)
+        ids = (f"--reuid={self.user}", f"--regid={self.user}")
+        return ["setpriv", *ids, "--clear-groups", *argv]
+
+    @contextmanager
+    def bystander(self):
+        """Another process of the same user."""
+        with subprocess.Popen(self.as_user("sleep", "1000")) as process:
+            yield process
+            assert process.poll() is None, "it was killed"
+            process.kill()
+
+    def run(
+        self,
+        program: str,
+        *,
+        given=None,
+        network: bool = False,
+        memory_mb: int = MEMORY_MB,
+        abi: int = landlock.NEWEST,
+        descriptors=(),
+        debug: bool = False,
+    ):
+        """What the program left in `result`, or the name of what it raised."""
+        protection = Protection(self.kind, network, memory_mb, bounds.processes(), bounds.FILE_MB)
+        asked = {
+            "root": str(ROOT), "inside": INSIDE, "program": program, "given": given, "abi": abi,
+            "scratch": str(self.scratch), "readable": [str(self.shown)], "debug": debug,
+            "descriptors": list(descriptors), "protection": protection.to_json(),
+        }  # fmt: skip
+        done = subprocess.run(
+            self.as_user(self.python, "-c", LAUNCH, json.dumps(asked)),
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "HF_TOKEN": "hf_secret"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            pass_fds=descriptors,
+            text=True,
+            timeout=60,
+        )
+        if done.returncode:
+            return f"ended with {done.returncode}: {done.stderr[-2000:]}"
+        assert debug or not done.stderr, done.stderr
+        if debug:
+            print(done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def system_python() -> str | None:
+    """An interpreter that another user can run: this one may lie in a home."""
+    for version in (f"{sys.version_info.major}.{sys.version_info.minor}", "3"):
+        found = shutil.which(f"python{version}", path="/usr/bin:/usr/local/bin")
+        if found and platform.python_version_tuple() >= ("3", "11"):
+            return found
+    return None
+
+
+USERS = ["me"]
+if os.getuid() == 0 and shutil.which("setpriv") and system_python():
+    USERS.append("nobody")
+
+
+def make_sandbox(kind: str, user: str, directory: Path) -> Sandbox:
+    try:
+        choose(kind)
+    except SandboxUnavailable as exc:
+        pytest.skip(str(exc))
+    os.chmod(directory, 0o755)
+    if user == "me":
+        return Sandbox(kind, sys.executable, None, directory)
+    return Sandbox(kind, system_python(), NOBODY, directory)
+
+
+@pytest.fixture
+def directory():
+    """One that other users can reach, unlike pytest's own."""
+    with tempfile.TemporaryDirectory(prefix="envhub-test-") as name:
+        yield Path(name)
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def kind(request) -> str:
+    return request.param
+
+
+@pytest.fixture(params=USERS)
+def user(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def sandbox(kind, user, directory) -> Sandbox:
+    return make_sandbox(kind, user, directory)
+
+
+@pytest.fixture
+def mine(kind, directory) -> Sandbox:
+    """Only as whoever runs the tests: with this interpreter's packages."""
+    return make_sandbox(kind, "me", directory)
+
+
+@pytest.fixture(params=USERS)
+def beside_landlock(request, directory) -> Sandbox:
+    return make_sandbox("landlock", request.param, directory)
+
+
+class TestNetwork:
+    """`ConnectionRefusedError` comes from a network of its own, on which nobody listens."""
+
+    CONNECT = """if True:
+        import socket
+        socket.create_connection(("127.0.0.1", given), timeout=10).sendall(b"x")
+        result = "connected"
+    """
+    SEND = """if True:
+        import socket
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            result = udp.sendto(b"x", ("127.0.0.1", given))
+    """
+
+    def test_tcp(self, sandbox):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            answer = sandbox.run(self.CONNECT, given=server.getsockname()[1])
+            server.settimeout(0.0)
+            with pytest.raises(BlockingIOError):
+                server.accept()
+        assert answer == {
+            "bubblewrap": "ConnectionRefusedError",
+            "landlock": "PermissionError",
+        }[sandbox.kind]
+
+    def test_udp(self, sandbox):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+            server.bind(("127.0.0.1", 0))
+            server.setblocking(False)
+            answer = sandbox.run(self.SEND, given=server.getsockname()[1])
+            with pytest.raises(BlockingIOError):
+                server.recv(10)
+        # In its own network it may send; nobody is there to receive.
+        assert answer == {"bubblewrap": 1, "landlock": "PermissionError"}[sandbox.kind]
+
+    def test_allowed(self, sandbox):
+        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(type=2) as udp:
+            udp.bind(("127.0.0.1", 0))
+            udp.setblocking(False)
+            port = server.getsockname()[1]
+            assert sandbox.run(self.CONNECT, given=port, network=True) == "connected"
+            assert sandbox.run(self.SEND, given=udp.getsockname()[1], network=True) == 1
+            assert udp.recv(10) == b"x"
+
+    def test_names(self, sandbox):
+        program = """if True:
+            import socket
+            socket.getaddrinfo("huggingface.co", 443)
+        """
+        assert sandbox.run(program) == "gaierror"
+
+    def test_interfaces(self, sandbox):
+        program = """if True:
+            import socket
+            result = [name for _, name in socket.if_nameindex()]
+        """
+        answer = sandbox.run(program)
+        assert answer == {"bubblewrap": ["lo"], "landlock": "PermissionError"}[sandbox.kind]
+
+    @pytest.mark.parametrize("network", [False, True])
+    def test_other_families(self, sandbox, network):
+        """vsock reaches the host of a virtual machine, whatever the network namespace."""
+        program = """if True:
+            import socket
+            result = []
+            for family in (socket.AF_VSOCK, socket.AF_PACKET, socket.AF_ALG, 31):  # Bluetooth
+                try:
+                    socket.socket(family, socket.SOCK_RAW)
+                except PermissionError:
+                    result.append(family)
+        """
+        assert len(sandbox.run(program, network=network)) == 4
+
+    @pytest.mark.parametrize("network", [False, True])
+    @pytest.mark.parametrize("sort", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
+    def test_unix_sockets(self, sandbox, network, sort):
+        """The desktop's bus, a container engine: who reaches those is out."""
+        program = """if True:
+            import socket
+            def attempt(make, address):
+                try:
+                    make().connect(address)
+                except OSError as exc:
+                    return type(exc).__name__
+                return "connected"
+            def pair():
+                pairs.extend(socket.socketpair(socket.AF_UNIX, sort))
+                return pairs[-1]
+            pairs, (path, name, sort) = [], given
+            addresses = path, "\\0" + name
+            ways = lambda: socket.socket(socket.AF_UNIX, sort), pair
+            result = [attempt(way, address) for way in ways for address in addresses]
+        """
+        name = f"envhub-test-{os.getpid()}"
+        path = sandbox.shown.parent / "socket"
+        with ExitStack() as stack:
+            for address in (str(path), "\0" + name):
+                server = stack.enter_context(socket.socket(socket.AF_UNIX, sort))
+                server.bind(address)
+                if sort == socket.SOCK_STREAM:
+                    server.listen()
+            os.chmod(path, 0o777)
+            answer = sandbox.run(program, given=[str(path), name, sort], network=network)
+        assert len(answer) == 4
+        assert "connected" not in answer, answer
+
+    def test_a_unix_socket_in_a_directory_that_is_shown(self, sandbox):
+        """Only Landlock's rules matter here: bubblewrap would have to show the directory."""
+        path = sandbox.scratch / "socket"
+        program = """if True:
+            import socket
+            with socket.socket(socket.AF_UNIX) as server:
+                server.bind(given)
+                server.listen()
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.connect(given)
+                    server.accept()[0].sendall(b"hello")
+                    result = client.recv(10).decode()
+        """
+        answer = sandbox.run(program, given=str(path))
+        assert answer == {"bubblewrap": "hello", "landlock": "PermissionError"}[sandbox.kind]
+
+
+class TestFiles:
+    READ = """if True:
+        with open(given) as file:
+            result = file.read()
+    """
+    WRITE = """if True:
+        with open(given, "w") as file:
+            file.write("pwned")
+        result = "written"
+    """
+
+    def test_a_key_at_home(self, sandbox):
+        key = sandbox.file(sandbox.home / ".ssh" / "id_ed25519", "private")
+        answer = sandbox.run(self.READ, given=str(key))
+        assert answer in ("FileNotFoundError", "PermissionError")
+
+    def test_home_is_the_scratch_directory(self, sandbox):
+        program = "from pathlib import Path; result = [str(Path.home()), str(Path.cwd())]"
+        assert sandbox.run(program) == [str(sandbox.scratch)] * 2
+
+    def test_tokens(self, sandbox):
+        program = """if True:
+            import os
+            result = [name for name, value in os.environ.items() if "secret" in value]
+            result += ["HF_TOKEN"] if b"hf_secret" in open("/proc/self/environ", "rb").read() else []
+        """
+        assert sandbox.run(program) == []
+
+    @pytest.mark.parametrize("path", ["/etc/shadow", "/var/log", "/root", "/home", "/boot", "/etc"])
+    def test_the_rest_of_the_system(self, sandbox, path):
+        program = """if True:
+            import os
+            result = os.listdir(given) if os.path.isdir(given) else open(given).read()
+        """
+        answer = sandbox.run(program, given=path)
+        if path in ("/etc", "/root") and sandbox.kind == "bubblewrap":
+            # What is shown of them lies in an otherwise empty directory.
+            assert "shadow" not in answer
+            assert ".ssh" not in answer
+        else:
+            assert answer in ("FileNotFoundError", "PermissionError")
+
+    @pytest.mark.parametrize("what", ["shown", "home", "interpreter", "/usr/bin/x", "/etc/x", "/x"])
+    def test_writing_elsewhere(self, sandbox, what):
+        places = {
+            "shown": sandbox.shown / "x",
+            "home": sandbox.home / "x",
+            "interpreter": Path(sys.prefix, "x"),
+        }
+        path = places.get(what) or Path(what)
+        answer = sandbox.run(self.WRITE, given=str(path))
+        assert answer in ("FileNotFoundError", "PermissionError", "OSError")
+        assert not path.exists()
+
+    def test_writing_into_the_common_temporary_directory(self, sandbox):
+        path = Path(tempfile.gettempdir(), f"envhub-test-{os.getpid()}")
+        answer = sandbox.run(self.WRITE, given=str(path))
+        assert answer == {"bubblewrap": "written", "landlock": "PermissionError"}[sandbox.kind]
+        assert not path.exists()
+
+    def test_what_is_shown_can_be_read(self, sandbox):
+        file = sandbox.file(sandbox.shown / "env.py", "code")
+        assert sandbox.run(self.READ, given=str(file)) == "code"
+
+    @pytest.mark.parametrize("abi", [1, 2, 3, landlock.NEWEST])
+    def test_changing_what_is_shown(self, sandbox, abi):
+        """Before version 3 Landlock itself does not guard truncating, and never metadata."""
+        program = """if True:
+            import os, shutil
+            directory, name = os.path.split(given)
+            def attempt(act):
+                try:
+                    act()
+                except OSError as exc:
+                    return type(exc).__name__
+            result = [attempt(act) for act in (
+                lambda: os.open(given, os.O_RDONLY | os.O_TRUNC),
+                lambda: os.open(given, os.O_WRONLY | os.O_TRUNC),
+                lambda: os.open(given, os.O_RDWR),
+                lambda: os.truncate(given, 0),
+                lambda: os.unlink(given),
+                lambda: os.rename(given, given + "2"),
+                lambda: os.rename(given, "stolen"),
+                lambda: os.link(given, "linked"),
+                lambda: os.link(given, given + "2"),
+                lambda: os.symlink("x", given + "2"),
+                lambda: os.mkdir(given + "2"),
+            )]
+            with open(given) as file:
+                for act in (
+                    lambda: os.chmod(given, 0o777),
+                    lambda: os.fchmod(file.fileno(), 0o777),
+                    lambda: os.utime(given, (1, 1)),
+                    lambda: os.setxattr(given, "user.x", b"x"),
+                ):
+                    attempt(act)
+        """
+        file = sandbox.file(sandbox.shown / "env.py", "code")
+        before = file.stat()
+        answer = sandbox.run(program, given=str(file), abi=abi)
+        assert set(answer) <= {"PermissionError", "OSError"}, answer
+        after = file.stat()
+        assert (after.st_mode, after.st_mtime, after.st_nlink, after.st_ctime) == (
+            before.st_mode, before.st_mtime, before.st_nlink, before.st_ctime,
+        )  # fmt: skip
+        assert os.listdir(sandbox.shown) == ["env.py"]
+        assert os.listxattr(file) == []
+
+    @pytest.mark.parametrize("abi", [1, landlock.NEWEST])
+    def test_the_scratch_directory_is_an_ordinary_one(self, sandbox, abi):
+        program = """if True:
+            import os, shutil, subprocess, tempfile
+            os.makedirs("a/b")
+            open("a/file", "w").write("text")
+            shutil.copy2("a/file", "a/copy")
+            os.replace("a/copy", "a/moved")
+            shutil.move("a/moved", "a/b/moved")
+            os.symlink("file", "a/link")
+            os.mkfifo("a/pipe")
+            with open("a/file", "r+") as file:
+                file.truncate(2)
+            with tempfile.TemporaryFile() as file:
+                file.write(b"x")
+            result = [open("a/link").read(), open("a/b/moved").read(), tempfile.gettempdir()]
+            shutil.rmtree("a")
+        """
+        answer = sandbox.run(program, abi=abi, debug=True)
+        assert answer == ["te", "text", str(sandbox.scratch)]
+        assert os.listdir(sandbox.scratch) == []
+
+    def test_no_device_nodes(self, sandbox):
+        program = """if True:
+            import os, stat
+            os.mknod("disk", 0o600 | stat.S_IFBLK, os.makedev(8, 0))
+        """
+        assert sandbox.run(program) == "PermissionError"
+
+    def test_the_kernels_settings(self, sandbox):
+        """As root outside bubblewrap alone lets these be written."""
+        program = """if True:
+            def attempt(path):
+                try:
+                    text = open(path).read()
+                    open(path, "w").write(text)
+                except OSError as exc:
+                    return type(exc).__name__
+                return "written"
+            result = [attempt(path) for path in given]
+        """
+        files = ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/swappiness"]
+        assert set(sandbox.run(program, given=files)) <= {"PermissionError", "OSError"}
+
+    def test_the_modes_of_devices(self, sandbox):
+        before = [os.stat(path).st_mode for path in visible.DEVICES]
+        program = """if True:
+            import os
+            for path in given:
+                try:
+                    os.chmod(path, 0o600)
+                except OSError:
+                    pass
+        """
+        sandbox.run(program, given=[str(path) for path in visible.DEVICES])
+        assert [os.stat(path).st_mode for path in visible.DEVICES] == before
+
+    def test_devices_work(self, sandbox):
+        program = """if True:
+            open("/dev/null", "w").write("x")
+            result = [len(open(f"/dev/{name}", "rb").read(9)) for name in ("zero", "urandom")]
+        """
+        assert sandbox.run(program) == [9, 9]
+
+
+class TestOtherProcesses:
+    @pytest.mark.parametrize("abi", [1, 5, landlock.NEWEST])
+    def test_signals(self, sandbox, abi):
+        program = """if True:
+            import ctypes, fcntl, os, signal
+            def attempt(act):
+                try:
+                    return act()
+                except OSError as exc:
+                    return type(exc).__name__
+            def by_the_kernel():
+                # Ready to read at once, and then the owner gets a signal.
+                read, write = os.pipe()
+                fcntl.fcntl(read, fcntl.F_SETOWN, given)
+                fcntl.fcntl(read, fcntl.F_SETSIG, signal.SIGKILL)
+                fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC)
+                os.write(write, b"x")
+            result = [
+                attempt(lambda: os.kill(given, signal.SIGKILL)),
+                attempt(lambda: os.killpg(given, signal.SIGKILL)),
+                attempt(lambda: signal.pidfd_send_signal(os.pidfd_open(given), signal.SIGKILL)),
+                -1 if ctypes.CDLL(None).syscall(200, given, 9) else "sent",
+            ]
+            attempt(by_the_kernel)
+        """
+        with sandbox.bystander() as process:
+            answer = sandbox.run(program, given=process.pid, abi=abi)
+            time.sleep(0.05)
+        assert set(answer) <= {"ProcessLookupError", "PermissionError", -1}, answer
+
+    def test_its_own_processes_can_be_signalled(self, sandbox):
+        if sandbox.kind == "landlock" and landlock.version()[0] < 6:
+            pytest.skip("Landlock ABI 6 (Linux 6.12) is needed for this")
+        program = """if True:
+            import subprocess, sys
+            child = subprocess.Popen(["sleep", "1000"])
+            child.terminate()
+            result = child.wait()
+        """
+        assert sandbox.run(program) == -signal.SIGTERM
+
+    @pytest.mark.parametrize("abi", [1, landlock.NEWEST])
+    def test_a_signal_to_itself(self, sandbox, abi):
+        program = """if True:
+            import os, signal
+            caught = []
+            signal.signal(signal.SIGUSR1, lambda *_: caught.append(1))
+            os.kill(os.getpid(), signal.SIGUSR1)
+            signal.raise_signal(signal.SIGUSR1)
+            result = len(caught)
+        """
+        assert sandbox.run(program, abi=abi) == 2
+
+    def test_ptrace(self, sandbox):
+        program = """if True:
+            import ctypes
+            libc = ctypes.CDLL(None, use_errno=True)
+            result = [libc.ptrace(16, given, 0, 0), ctypes.get_errno()]
+        """
+        with sandbox.bystander() as process:
+            assert sandbox.run(program, given=process.pid) == [-1, errno.EPERM]
+
+    @pytest.mark.parametrize("name", ["environ", "cmdline", "mem", "maps", "status", "fd"])
+    def test_what_proc_tells_of_others(self, sandbox, name):
+        program = """if True:
+            import os
+            result = os.listdir(given) if os.path.isdir(given) else open(given, "rb").read(0)
+        """
+        with sandbox.bystander() as process:
+            answer = sandbox.run(program, given=f"/proc/{process.pid}/{name}")
+        assert answer in ("FileNotFoundError", "PermissionError")
+
+    def test_who_else_is_there(self, sandbox):
+        program = "import os; result = [name for name in os.listdir('/proc') if name.isdecimal()]"
+        answer = sandbox.run(program)
+        assert answer == {"bubblewrap": ["1", "2"], "landlock": "PermissionError"}[sandbox.kind]
+
+    def test_limits_and_priorities_of_others(self, sandbox):
+        program = """if True:
+            import os, resource
+            def attempt(act):
+                try:
+                    act()
+                except OSError as exc:
+                    return type(exc).__name__
+                return "done"
+            result = [
+                attempt(lambda: resource.prlimit(given, resource.RLIMIT_CPU, (1, 1))),
+                attempt(lambda: os.setpriority(os.PRIO_PROCESS, given, 19)),
+                attempt(lambda: os.sched_setaffinity(given, {0})),
+            ]
+        """
+        with sandbox.bystander() as process:
+            answer = sandbox.run(program, given=process.pid)
+        assert set(answer) <= {"PermissionError", "ProcessLookupError"}
+
+    def test_shared_memory_of_system_v(self, sandbox):
+        key = 0x454E5600 + os.getpid() % 256
+        libc = __import__("ctypes").CDLL(None)
+        segment = libc.shmget(key, 4096, 0o1666)  # IPC_CREAT
+        assert segment >= 0
+        try:
+            program = "import ctypes; result = ctypes.CDLL(None).shmget(given, 4096, 0o666)"
+            assert sandbox.run(program, given=key) == -1
+        finally:
+            libc.shmctl(segment, 0, None)
+
+    @pytest.mark.parametrize(
+        "call",
+        [
+            "unshare(0x10000000)", "unshare(0x20000)", "mount(b'x', b'/', b'tmpfs', 0, None)",
+            "chroot(b'.')", "setns(0, 0)", "syscall(321, 0, 0, 0)", "syscall(425, 8, 0)",
+            "syscall(250, 0, 0, 0)", "sethostname(b'x', 1)", "syscall(56, 0x10000011, 0, 0, 0, 0)",
+            "syscall(0x40000000 + 39)", "syscall(470)",
+        ],
+    )  # fmt: skip
+    def test_calls_that_lead_out(self, sandbox, call):
+        if platform.machine() != "x86_64":
+            pytest.skip("the numbers are those of x86_64")
+        program = "import ctypes; result = ctypes.CDLL(None)." + call
+        assert sandbox.run(program) == -1
+
+    def test_capabilities(self, sandbox):
+        program = """if True:
+            lines = open("/proc/self/status").read().splitlines()
+            found = dict(line.split(":") for line in lines)
+            result = [int(found[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")]
+            result += [int(found["NoNewPrivs"]), int(found["Seccomp"])]
+        """
+        assert sandbox.run(program) == [0, 0, 0, 0, 1, 2]
+
+
+class TestBounds:
+    def test_a_fork_bomb(self, sandbox):
+        program = """if True:
+            import os, signal
+            result = 0
+            try:
+                while True:
+                    if os.fork() == 0:
+                        signal.pause()
+                    result += 1
+            except BlockingIOError:
+                pass
+        """
+        most = bounds.processes()
+        assert most - 10 < sandbox.run(program) < most
+        assert not left_over(sandbox)
+
+    def test_a_fork_bomb_of_many_at_once(self, sandbox):
+        program = """if True:
+            import os, time
+            until, worker = time.monotonic() + 1.0, os.getpid()
+            while time.monotonic() < until:
+                try:
+                    os.fork()
+                except BlockingIOError:
+                    pass
+            if os.getpid() != worker:
+                os._exit(0)
+            result = "over"
+        """
+        peak = 0
+        with ExitStack() as stack:
+            watched = stack.enter_context(counting(sandbox))
+            assert sandbox.run(program) == "over"
+        peak = max(watched)
+        assert bounds.processes() / 2 < peak < bounds.processes() + 32
+        assert not left_over(sandbox)
+
+    def test_threads(self, sandbox):
+        program = """if True:
+            import threading
+            threading.stack_size(65536)
+            result, end = 0, threading.Event()
+            try:
+                while True:
+                    threading.Thread(target=end.wait, daemon=True).start()
+                    result += 1
+            except RuntimeError:
+                pass
+        """
+        most = bounds.processes()
+        assert most - 10 < sandbox.run(program) < most
+
+    def test_processes_that_have_ended_do_not_count(self, sandbox):
+        program = """if True:
+            import os
+            for _ in range(given):
+                pid = os.fork()
+                if pid == 0:
+                    os._exit(0)
+                os.waitpid(pid, 0)
+            result = "all"
+        """
+        assert sandbox.run(program, given=2 * bounds.processes()) == "all"
+
+    def test_memory(self, sandbox):
+        program = "import mmap; result = len(bytearray(given * 2**20))"
+        assert sandbox.run(program, given=MEMORY_MB // 2) == MEMORY_MB // 2 * 2**20
+        assert sandbox.run(program, given=MEMORY_MB + 1) == "MemoryError"
+
+    def test_memory_that_is_only_mapped(self, sandbox):
+        """Observations cross in a sparse mapping; drivers reserve address space."""
+        program = """if True:
+            import mmap
+            result = len(mmap.mmap(-1, given * 2**20, mmap.MAP_SHARED))
+            result += len(mmap.mmap(-1, given * 2**20, mmap.MAP_PRIVATE, mmap.PROT_READ))
+        """
+        assert sandbox.run(program, given=8 * MEMORY_MB) == 16 * MEMORY_MB * 2**20
+
+    def test_shared_memory_that_is_used(self, sandbox):
+        program = """if True:
+            import mmap
+            memory = mmap.mmap(-1, given * 2**20, mmap.MAP_SHARED)
+            for page in range(0, len(memory), 4096):
+                memory[page] = 1
+            import time
+            time.sleep(30)
+        """
+        assert sandbox.run(program, given=100, memory_mb=64).startswith("ended with 99")
+
+    def test_memory_of_many_processes(self, sandbox):
+        program = """if True:
+            import os, time
+            for _ in range(5):
+                if os.fork() == 0:
+                    break
+            memory = b"x" * (40 * 2**20)
+            time.sleep(30)
+        """
+        assert sandbox.run(program, memory_mb=128).startswith("ended with 99")
+
+    def test_memory_that_processes_share_counts_once(self, sandbox):
+        program = """if True:
+            import os, signal, time
+            memory = b"x" * (60 * 2**20)
+            children = []
+            for _ in range(5):
+                pid = os.fork()
+                if pid == 0:
+                    time.sleep(1)
+                    os._exit(0)
+                children.append(pid)
+            for pid in children:
+                os.waitpid(pid, 0)
+            result = "fine"
+        """
+        assert sandbox.run(program, memory_mb=200) == "fine"
+
+    def test_the_size_of_a_file(self, sandbox):
+        program = """if True:
+            with open("file", "wb") as file:
+                file.truncate(given * 2**20)
+            result = "fine"
+        """
+        assert sandbox.run(program, given=bounds.FILE_MB) == "fine"
+        assert sandbox.run(program, given=bounds.FILE_MB + 1) == "OSError"
+
+    def test_the_common_directories_of_bubblewrap(self, directory):
+        sandbox = make_sandbox("bubblewrap", "me", directory)
+        program = """if True:
+            import os
+            result = [os.statvfs(path).f_blocks * os.statvfs(path).f_frsize for path in given]
+        """
+        assert sandbox.run(program, given=["/tmp", "/dev/shm"]) == [256 * 2**20] * 2
+
+    def test_limits_cannot_be_raised(self, sandbox):
+        program = """if True:
+            import resource
+            result = []
+            for name in ("DATA", "FSIZE", "CPU", "NOFILE", "CORE"):
+                kind = getattr(resource, "RLIMIT_" + name)
+                soft, hard = resource.getrlimit(kind)
+                try:
+                    resource.setrlimit(kind, (soft, hard + 1))
+                except (ValueError, OSError):
+                    result.append([soft, hard])
+        """
+        most_files = min(4096, subprocess_hard_limit_of_files())
+        assert sandbox.run(program) == [
+            [MEMORY_MB * 2**20] * 2, [bounds.FILE_MB * 2**20] * 2, [bounds.CPU_SECONDS] * 2,
+            [most_files] * 2, [0, 0],
+        ]  # fmt: skip
+
+
+def subprocess_hard_limit_of_files() -> int:
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return 4096 if hard == resource.RLIM_INFINITY else hard
+
+
+def inside_pids(sandbox: Sandbox) -> list[int]:
+    """The processes whose directory is the scratch directory, as only workers have it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if os.readlink(entry / "cwd").startswith(str(sandbox.scratch)):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def left_over(sandbox: Sandbox) -> list[int]:
+    """End what a program left running; under bubblewrap nothing can be."""
+    found = inside_pids(sandbox)
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    return found if sandbox.kind == "bubblewrap" else []
+
+
+@contextmanager
+def counting(sandbox: Sandbox):
+    """How many processes are inside, again and again."""
+    import threading
+
+    counts, end = [0], threading.Event()
+
+    def count() -> None:
+        while not end.wait(0.05):
+            counts.append(len(inside_pids(sandbox)))
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    yield counts
+    end.set()
+    thread.join()
