@@ -50,6 +50,23 @@ def test_a_run(out):
     assert not descendants(os.getpid())
 
 
+def test_an_episode_can_be_played_again_from_what_is_kept(out):
+    run = evaluate(
+        str(WALK), f"{WALKERS}:noisy_chunked", tasks="far", episodes=2, workers=0, out=out
+    )
+    record = run.records()[1]
+    actions = np.load(out / "actions" / f"{record.number}.npy")
+    assert (actions.dtype, actions.shape) == (np.float32, (record.steps, 1))
+    total = 0.0
+    with envhub.make_env(str(WALK), tasks="far")["long"]["far"] as env:
+        env.reset(seed=[record.seed])
+        for action in actions:
+            _, reward, *_, info = env.step(action[None])
+            total += float(reward[0])
+    assert total == record.return_
+    assert bool(info["is_success"][0]) is record.success
+
+
 def test_what_run_json_says(out, tmp_path):
     shutil.copy(WALKERS, tmp_path / "mine.py")
     run = evaluate(

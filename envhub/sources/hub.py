@@ -158,9 +158,10 @@ class Hub:
         except errors.HFValidationError as exc:
             raise self._failed(what, "is no name that the Hub knows", str(exc)) from exc
         except Exception as exc:
-            # The client's own transport errors: its HTTP library changed with 1.0 and with 2.0.
+            # The client's own transport errors: its HTTP library changed with 1.0 and with 2.0,
+            # and 1.6 raises a RuntimeError when the server is down.
             if type(exc).__module__.partition(".")[0] not in _TRANSPORT and not isinstance(
-                exc, OSError
+                exc, OSError | RuntimeError
             ):
                 raise
             problem = f"could not be asked for ({type(exc).__name__})"
