@@ -101,12 +101,7 @@ class Child:
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
         self._popen = popen
         self.pid = popen.pid
-        try:
-            self.pidfd = os.pidfd_open(popen.pid)
-        except OSError:  # no more descriptors
-            popen.kill()
-            popen.wait()
-            raise
+        self.pidfd = os.pidfd_open(popen.pid)
 
     def poll(self) -> int | None:
         """Its exit status if it has ended, else None."""

@@ -225,25 +225,28 @@ def test_a_pulse_that_goes_on_does_not_put_off_the_limit(double):
     """A worker that takes many steps tells of each; it cannot have taken more than were asked."""
     remote = RemoteEnv("slot 0", LIMITS)
     try:
-        remote.load(FileSource(str(DOUBLE), "env.py", "fault_double", "double"), TRICK)
-        assert isinstance(remote.worker.wait(), Loaded)
-        remote.open("double", "play")
-        observation, action = remote.spaces(remote.worker.wait())
-        memory = make_memory(needed_bytes(1, observation, action))
-        remote.attach(memory, 1, 0)
-        assert remote.worker.wait() == Done(3)
-        buffers = Buffers(memory, 1, observation, action)
-        os.close(memory)
+        buffers = share_memory(remote, {"at": "step", "trick": "keeps_its_pulse"})
         remote.watch(buffers.pulse)
-        remote.reset(0)
-        assert isinstance(remote.worker.wait(), WasReset)
         remote.step(1)
         assert isinstance(remote.worker.wait(), WorkerTimeout)
     finally:
         close_workers([remote.worker], limit=10)
 
 
-TRICK = {"at": "step", "trick": "keeps_its_pulse"}
+def share_memory(remote, arguments):
+    """Lead an env to where it can be stepped."""
+    remote.load(FileSource(str(DOUBLE), "env.py", "fault_double", "double"), arguments)
+    assert isinstance(remote.worker.wait(), Loaded)
+    remote.open("double", "play")
+    observation, action = remote.spaces(remote.worker.wait())
+    memory = make_memory(needed_bytes(1, observation, action))
+    remote.attach(memory, 1, 0)
+    assert remote.worker.wait() == Done(3)
+    buffers = Buffers(memory, 1, observation, action)
+    os.close(memory)
+    remote.reset(0)
+    assert isinstance(remote.worker.wait(), WasReset)
+    return buffers
 
 
 def test_a_worker_that_broke_the_rules_unasked_is_named_when_it_is_asked():
@@ -279,21 +282,36 @@ def test_describing_survives_it_too(trick, tmp_path):
         envhub.make_env(str(tmp_path / "double"))
 
 
+def test_an_answer_that_a_dead_worker_left_behind_counts():
+    """The host may learn of the death first."""
+    remote = RemoteEnv("slot 0", LIMITS)
+    try:
+        arguments = {"at": "step", "trick": "answers_and_dies"}
+        share_memory(remote, arguments)
+        remote.step(1)
+        os.waitid(os.P_PID, remote.worker.child.pid, os.WEXITED | os.WNOWAIT)
+        remote.worker.died()
+        assert isinstance(remote.worker.wait(), Stepped)
+        remote.step(1)
+        assert "its process ended with exit code 3" in str(remote.worker.wait())
+    finally:
+        close_workers([remote.worker], limit=10)
+
+
 def test_a_host_that_dies_of_broken_pipes_does_not():
     """Many programs give SIGPIPE its default action back."""
     script = f"""
-import os, signal, sys
+import signal
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 import envhub
-env = envhub.make_env({str(DOUBLE)!r})["double"]["play"]
+from envhub.types import Limits
+arguments = {{"at": "reset", "trick": "ends_reading"}}
+envs = envhub.make_env({str(DOUBLE)!r}, env_args=arguments, limits=Limits(step=1))
+env = envs["double"]["play"]
 env.reset(seed=0)
-[guard] = [c for p in os.listdir("/proc/self/task")
-           for c in open(f"/proc/self/task/{{p}}/children").read().split()]
-os.kill(int(guard), signal.SIGKILL)
-os.waitid(os.P_PID, int(guard), os.WEXITED | os.WNOWAIT)
 try:
     env.step([0])
-except envhub.errors.WorkerDied as exc:
+except envhub.errors.WorkerTimeout:
     print("lived")
 """
     done = subprocess.run(

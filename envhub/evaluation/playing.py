@@ -1,7 +1,6 @@
 """An episode under way, from the first reset to its record."""
 
 import hashlib
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +15,9 @@ from envhub.worker.protocol import Told
 
 Array = np.ndarray[Any, Any]
 
+_MOST = 1e100
+"""A return beyond it is no use: the mean of several might not be finite."""
+
 
 class Playing:
     """What has happened so far. The host alone computes what is recorded."""
@@ -28,6 +30,7 @@ class Playing:
         """Whether the policy is asked about no other episode at the same time."""
         self.began = False
         """Whether the policy was told of it."""
+        self._return = 0.0
         self._rewards: list[float] = []
         self._successes: list[bool | None] = []
         self._actions: list[Array] = []
@@ -82,13 +85,16 @@ class Playing:
         """Take in steps.
 
         Raises:
-            ContractError: A reward is not finite.
+            ContractError: A reward is not finite, or they add up to too much.
         """
+        total = self._return
         for index, reward in enumerate(rewards):
-            if not math.isfinite(reward):
-                raise ContractError(
-                    f"The env gave the reward {reward} at step {self.steps + index}."
-                )
+            # One after the other: a sum of partial sums would differ in its last bits.
+            total += reward
+            if not abs(total) <= _MOST:
+                step = self.steps + index
+                raise ContractError(f"The env gave the reward {reward} at step {step}.")
+        self._return = total
         self._actions.append(actions)
         self._rewards.extend(rewards)
         self._successes.extend(successes)
@@ -140,7 +146,7 @@ class Playing:
             success=None if error else self._success(),
             success_step=first,
             end=end,
-            return_=_sum_in_order(self._rewards),
+            return_=self._return,
             steps=self.steps,
             out_of_bounds=_out_of_bounds(actions, space),
             trace=self._trace(actions),
@@ -167,14 +173,6 @@ class Playing:
         digest.update(bytes(2 if s is None else int(s) for s in self._successes))
         digest.update(bytes((self._terminated, self._truncated)))
         return f"sha256:{digest.hexdigest()}"
-
-
-def _sum_in_order(rewards: Sequence[float]) -> float:
-    """One after the other: a sum of partial sums would differ in its last bits."""
-    total = 0.0
-    for reward in rewards:
-        total += reward
-    return total
 
 
 def _out_of_bounds(actions: Array | None, space: Space[Any] | None) -> int:

@@ -4,9 +4,11 @@ The worker takes on the kernel's limits, which hold for each process. What they 
 number of processes and the memory of all of them together, its guard watches from outside.
 """
 
+import math
 import os
 import resource
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,12 +22,18 @@ CPU_SECONDS = 7 * 24 * 3600
 _DESCRIPTORS = 4096
 _MB = 2**20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_PAUSE = 0.1
+"""Seconds between two counts, which take some milliseconds when there are many processes."""
 _LIKELY_VICTIM = "500"
 """When memory is short the kernel ends workers before the processes of the user's session."""
 
 
 def processes() -> int:
-    """How many processes and threads one worker may have; libraries start some a core."""
+    """How many processes and threads one worker may have; libraries start some a core.
+
+    Those that were let through and have not begun cannot be counted: a storm of them may come to
+    twice as many.
+    """
     return 256 + 4 * (os.cpu_count() or 1)
 
 
@@ -69,14 +77,17 @@ def supervise(connection: socket.socket, root: int) -> None:
 
 
 def _admission(root: int, bound: int) -> Callable[[], bool]:
-    most = bound  # how many there can be at most; counted only when that is too many
+    most, counted = bound, -math.inf  # how many there can be at most, and when that was seen
 
     def may_start() -> bool:
-        nonlocal most
-        if most >= bound:
+        nonlocal most, counted
+        if most >= bound and time.monotonic() > counted + _PAUSE:
             most = sum(len(_threads(pid)) for pid in _descendants(root))
+            counted = time.monotonic()
+        if most >= bound:
+            return False
         most += 1
-        return most <= bound
+        return True
 
     return may_start
 

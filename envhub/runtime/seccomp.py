@@ -10,18 +10,18 @@ import ctypes
 import errno
 import fcntl
 import os
-import platform
 import select
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _EVERY_BIT = 0xFFFFFFFF
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A system call that fails: always, or depending on the lower half of one argument."""
+
+    # No dataclass: every guard imports this module, and would wait 10 ms for `dataclasses`.
 
     call: str
     error: int = errno.EPERM
@@ -52,8 +52,9 @@ def never(call: str, argument: int, *values: int, mask: int = _EVERY_BIT) -> Rul
 
 def trouble() -> str | None:
     """Why filters do not work here; None if they do."""
-    if platform.machine() not in _MACHINES:
-        return f"its filter is written for {' and '.join(_MACHINES)}, not {platform.machine()}"
+    machine = os.uname().machine
+    if machine not in _MACHINES:
+        return f"its filter is written for {' and '.join(_MACHINES)}, not {machine}"
     if _seccomp(_GET_ACTION_AVAIL, 0, struct.pack("=I", _ASK)) != 0:
         return f"seccomp: {os.strerror(ctypes.get_errno())}"
     return None
@@ -68,7 +69,7 @@ def install(rules: Iterable[Rule]) -> int:
         A descriptor for `answer`. Whoever holds it decides, so it must be gone before foreign code
         comes.
     """
-    program = assemble(rules, platform.machine())
+    program = assemble(rules, os.uname().machine)
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("=HxxxxxxQ", len(program) // _INSTRUCTION.size, ctypes.addressof(code))
     for flags in (_LISTEN | _UNHURRIED, _LISTEN):  # the former since Linux 5.19
@@ -155,7 +156,7 @@ def _compile(rule: Rule) -> list[bytes]:
 
 
 def _seccomp(operation: int, flags: int, argument: bytes) -> int:
-    number = _CALLS["seccomp"][_MACHINES[platform.machine()][0]]
+    number = _CALLS["seccomp"][_MACHINES[os.uname().machine][0]]
     words = (ctypes.c_long(number or 0), ctypes.c_uint(operation), ctypes.c_uint(flags), argument)
     return int(ctypes.CDLL(None, use_errno=True).syscall(*words))
 

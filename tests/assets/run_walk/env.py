@@ -76,14 +76,14 @@ class Walk(gym.Env):
         return np.array([self._place, self._goal], np.float32)
 
     def _pass(self, sign: Path) -> None:
+        while sign.exists():
+            sign.with_name(f"{sign.name}.waiting").touch()
+            time.sleep(0.005)
         if sign.with_name(f"{sign.name}.raise").exists():
             raise RuntimeError("the ground gave way")
         if sign.with_name(f"{sign.name}.exit").exists():
             print("falling", flush=True)
             os._exit(3)
-        while sign.exists():
-            sign.with_name(f"{sign.name}.waiting").touch()
-            time.sleep(0.005)
 
 
 def make(

@@ -1,0 +1,64 @@
+"""What a stored source adds to a run, and what the sandbox adds to a worker.
+
+    python tests/perf/hub.py [--json] [--rounds 7]
+
+The same benchmark evaluated from its directory, and by a pinned reference whose files are stored
+already: first without a sandbox, then in one. One worker, one episode, whole commands.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from measure import alternate, report
+
+from envhub.testing import LocalHub
+
+REACH = Path(__file__).parent.parent.parent / "docs" / "examples" / "reach"
+LIMIT_SOURCE = 0.3
+LIMIT_SANDBOX = 0.05
+
+
+def evaluate(place: Path, *arguments: str) -> float:
+    out = tempfile.mkdtemp(dir=place)
+    command = [sys.executable, "-c", "from envhub.cli import main; main()", "eval", *arguments]
+    common = ["--episodes", "1", "--task", "reach-red", "--workers", "1", "--quiet", "--out"]
+    begin = time.perf_counter()
+    subprocess.run([*command, *common, f"{out}/run"], check=True, capture_output=True)
+    return time.perf_counter() - begin
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=7)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as text, LocalHub(Path(text) / "hub") as hub:
+        place = Path(text)
+        os.environ |= {"HF_ENDPOINT": hub.endpoint, "ENVHUB_HOME": str(place / "home")}
+        hub.create("me/reach")
+        commit = hub.commit("me/reach", {p.name: p.read_bytes() for p in REACH.glob("*.py")})
+        ref = (f"me/reach@{commit}", "--trust-remote-code")
+        cases = {
+            "directory": lambda: evaluate(place, str(REACH)),
+            "stored": lambda: evaluate(place, *ref, "--sandbox", "none"),
+            "sandboxed": lambda: evaluate(place, *ref),
+        }
+        seconds = {name: median(v) for name, v in alternate(cases, options.rounds).items()}
+    source = seconds["stored"] - seconds["directory"]
+    sandbox = seconds["sandboxed"] - seconds["stored"]
+    rows = [
+        {"what": "a stored source", "adds s": round(source, 3), "below": LIMIT_SOURCE},
+        {"what": "the sandbox", "adds s": round(sandbox, 3), "below": LIMIT_SANDBOX},
+    ]
+    report(f"Hub sources; from a directory {seconds['directory']:.2f} s", rows, json=options.json)
+    return 0 if source < LIMIT_SOURCE and sandbox < LIMIT_SANDBOX else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
