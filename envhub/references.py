@@ -32,6 +32,7 @@ BUILTIN = {"random": "make_random", "zero": "make_zero"}
 """The policies of `envhub.policies.builtin`, and their factories."""
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+_FILE_OBJECT = re.compile(r"(.*\.py):([A-Za-z_]\w*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +146,10 @@ def find_policy(
     if text.startswith(("./", "../", "/")):
         return _policy_file(text, args), False
     name, _, argument = text.partition(":")
-    points = {point.name: point.value for point in metadata.entry_points(group=POLICIES)}
+    points = {point.name: point for point in metadata.entry_points(group=POLICIES)}
     if name in points:
-        module, _, factory = points[name].partition(":")
-        extra = {"argument": argument} if argument else {}
-        return PolicySource(module, factory or "make_policy", {**args, **extra}), False
+        point, extra = points[name], {"argument": argument} if argument else {}
+        return PolicySource(point.module, point.attr or "make_policy", {**args, **extra}), False
     if _OBJECT.fullmatch(text):
         return PolicySource(name, argument, dict(args)), False
     known = {*BUILTIN, *benchmark.policies, *points}
@@ -157,5 +157,8 @@ def find_policy(
 
 
 def _policy_file(text: str, args: Mapping[str, Value]) -> PolicySource:
-    path, _, name = text.partition(":") if ".py:" in text else (text, "", "")
-    return PolicySource(locate(PathRef(path)), name or "make_policy", dict(args))
+    found = _FILE_OBJECT.fullmatch(text)
+    path, name = found.groups() if found else (text, "make_policy")
+    if Path(path).is_dir():
+        raise UsageError(f"{path} is a directory: name the policy's file.")
+    return PolicySource(locate(PathRef(path)), name, dict(args))

@@ -47,8 +47,6 @@ def test_records_do_not_depend_on_where_the_policy_runs(kind, inline, workers):
 @pytest.mark.parametrize("placement", ["process", "worker"])
 def test_records_do_not_depend_on_what_is_killed(kind, inline, placement):
     with killing(random.Random(kind), pause=(0.05, 0.4)) as killed:
-        shaken = play(
-            workers=3, kind=kind, placement=placement, env_args={"nap": 0.01}, retries=99
-        )
+        shaken = play(workers=3, kind=kind, placement=placement, env_args={"nap": 0.01}, retries=99)
     assert killed
     assert shaken == inline

@@ -9,12 +9,18 @@ import envhub
 
 EXPORTS = [
     "Benchmark",
+    "Context",
     "EnvHubError",
+    "Limits",
+    "Policy",
+    "Run",
     "Task",
     "__version__",
     "close_envs",
+    "evaluate",
     "hookimpl",
     "make_env",
+    "open_run",
 ]
 
 

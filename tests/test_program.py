@@ -180,7 +180,8 @@ BAD_FILES = {
         PluginError,
         (
             "Plugin 'misspelled_hook' implements envhub_benchmark, which is no hook; the hooks are"
-            " envhub_benchmarks, envhub_wrap_env."
+            " envhub_benchmarks, envhub_episode_finished, envhub_run_finished,"
+            " envhub_run_started, envhub_wrap_env."
         ),
     ),
     "bad_return": (

@@ -102,9 +102,6 @@ def test_what_never_passes(name):
     assert worker_variables(SCRATCH, given={name: "secret"}) == ALWAYS
 
 
-@pytest.mark.xfail(
-    strict=True, reason="NVIDIA_* passes whole, and the keys of its services with it"
-)
 @pytest.mark.parametrize("name", ["NVIDIA_API_KEY", "NVIDIA_NGC_API_KEY"])
 def test_keys_of_a_vendor_whose_other_variables_pass(name):
     assert worker_variables(SCRATCH, given={name: "secret"}) == ALWAYS

@@ -17,7 +17,7 @@ from envhub.evaluation.slot import Slot
 from envhub.policies.contract import Context, PolicyFacts
 from envhub.policies.runner import Runner
 from envhub.types import Benchmark, FileSource, Limits, PolicySource
-from envhub.worker.acting import context_of, make_runner, part_of, stack
+from envhub.worker.acting import context_of, make_runner, part_of, stack, wrap
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.protocol import Acted, Done, PolicyLoaded
 from envhub.worker.remote_policy import RemotePolicy
@@ -262,7 +262,7 @@ class InlineActor:
         spaces = _spaces(slot)
         if isinstance(self._policy, PolicySource):
             return make_runner(self._policy, self._benchmark, spaces, self._source)
-        return Runner(self._policy, [leaf.path for leaf in leaves(spaces[0])], spaces[1])
+        return wrap(self._policy, self._benchmark, spaces, self._source)
 
     def _act(self, batch: tuple[Slot, ...]) -> Array:
         runner = self._runner(batch[0])

@@ -522,14 +522,24 @@ class Engine:
     def _make_actor(self) -> "ProcessActor | InlineActor | None":
         job = self._job
         if job.workers == 0 or not isinstance(job.policy, PolicySource):
-            return InlineActor(job.policy, job.benchmark, job.file)
+            return InlineActor(job.policy, job.benchmark, self._loadable())
         return None if job.beside else self._process_actor()
 
     def _process_actor(self) -> ProcessActor:
         job = self._job
         log = job.logs / "policy.log" if job.logs else None
         assert isinstance(job.policy, PolicySource)
-        return ProcessActor(job.policy, job.benchmark, job.file, job.limits, self._board, log)
+        if job.beside and job.confinement is not None:
+            raise Hopeless(
+                "The policy comes with a benchmark that is kept in a sandbox, and wants a process "
+                "of its own, which is not: its placement must be 'worker'."
+            )
+        source = self._loadable()
+        return ProcessActor(job.policy, job.benchmark, source, job.limits, self._board, log)
+
+    def _loadable(self) -> FileSource | None:
+        """The benchmark's file, if it may be loaded outside of its workers."""
+        return None if self._job.confinement else self._job.file
 
     def _tell(self, slot: Slot, what: str) -> None:
         self.progress.slots[slot.index] = what

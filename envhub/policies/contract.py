@@ -1,7 +1,7 @@
 """What a policy is, and what it is told."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -93,10 +93,12 @@ def _needed(name: str, needs: Any, leaves: Sequence[str]) -> tuple[str, ...] | N
     """The leaves that are needed; a path to several of them means all of those."""
     if needs is None:
         return None
-    if isinstance(needs, str) or not all(isinstance(path, str) for path in needs):
+    plain = isinstance(needs, Iterable) and not isinstance(needs, str)
+    paths = tuple(needs) if plain else (needs,)
+    if not plain or not all(isinstance(path, str) for path in paths):
         raise ContractError(f"{name}.needs must be a set of leaf paths, found {needs!r}.")
     found: set[str] = set()
-    for path in needs:
+    for path in paths:
         hits = {leaf for leaf in leaves if leaf == path or leaf.startswith(f"{path}/")}
         if not hits:
             known = ", ".join(leaf or "(the observation itself)" for leaf in leaves)

@@ -36,8 +36,20 @@ def make_runner(
         kind = type(factory).__name__
         raise ContractError(f"{policy.name!r} is a {kind}, no function that makes a policy.")
     made = factory(benchmark, *spaces, **policy.args)
-    paths = [leaf.path for leaf in leaves(spaces[0])]
-    return Runner(made, paths, spaces[1], _converter(benchmark, source))
+    return wrap(made, benchmark, spaces, source)
+
+
+def wrap(
+    made: Any,
+    benchmark: Benchmark,
+    spaces: tuple[AnySpace, AnySpace],
+    source: FileSource | None,
+) -> Runner:
+    """Take a policy that is made already."""
+    convert = None
+    if getattr(made, "format", "raw") == "lerobot" and benchmark.lerobot is not None:
+        convert = _converter(benchmark.lerobot, source)
+    return Runner(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1], convert)
 
 
 def decoded_spaces(request: LoadPolicy) -> tuple[AnySpace, AnySpace]:
@@ -142,9 +154,13 @@ def _load(source: FileSource) -> ModuleType:
     return load_file(Path(source.directory), source.file, source.package)
 
 
-def _converter(benchmark: Benchmark, source: FileSource | None) -> Any:
+def _converter(target: str, source: FileSource | None) -> Any:
     """The benchmark's own conversion to LeRobot's format."""
-    if benchmark.lerobot is None:
-        return None
-    declaring = _load(source) if source and benchmark.lerobot.startswith(":") else None
-    return load_object(benchmark.lerobot, declaring)
+    if not target.startswith(":"):
+        return load_object(target, None)
+    if source is None:
+        raise ContractError(
+            "The benchmark's own conversion to LeRobot's format runs beside its envs only: set "
+            "placement = 'worker', or format = 'raw'."
+        )
+    return load_object(target, _load(source))
