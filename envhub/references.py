@@ -10,6 +10,8 @@ from typing import Literal
 from envhub.errors import UnknownName, UsageError
 from envhub.plugins import find
 from envhub.refs import HubRef, NameRef, PathRef, parse
+from envhub.runtime import resources
+from envhub.runtime.sandbox import choose
 from envhub.sources.fetch import OnProgress, obtain, resolve
 from envhub.sources.hub import Hub, endpoint
 from envhub.sources.local import locate
@@ -31,6 +33,8 @@ POLICIES = "envhub.policies"
 BUILTIN = {"random": "make_random", "zero": "make_zero"}
 """The policies of `envhub.policies.builtin`, and their factories."""
 
+_LEAST_MB = 2048
+"""What a worker in a sandbox may use, however little memory is free."""
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FILE_OBJECT = re.compile(r"(.*\.py):([A-Za-z_]\w*)", re.DOTALL)
 
@@ -95,9 +99,7 @@ def _find_on_hub(
         if Path(text).exists():
             raise UsageError(f"{text} means a Hub repository; for the local path write ./{text}")
         raise refusal(ref, decision)
-    from envhub.runtime.sandbox import choose
-
-    confinement = Confinement(choose(options.sandbox), options.sandbox_allow_network)
+    sandbox = choose(options.sandbox)  # before anything is asked for
     if not ref.pinned:
         ref = resolve(ref, Hub(private=options.private)).ref
         say(f"{text} is {ref} now.")
@@ -115,7 +117,15 @@ def _find_on_hub(
     )
     plain = "".join(c if c.isalnum() else "_" for c in f"{ref.owner}_{ref.repo}")
     package = f"envhub_hub_{plain}_{manifest.commit}"
-    return FileSource(str(stored.directory), ref.path, package, ref.repo, origin, confinement)
+    directory = str(stored.directory)
+    open_to_all = sandbox == "none"
+    confinement = Confinement(
+        sandbox,
+        network=open_to_all or options.sandbox_allow_network,
+        readable=(directory,),
+        memory_mb=None if open_to_all else max(_LEAST_MB, resources.memory_mb() * 3 // 4),
+    )
+    return FileSource(directory, ref.path, package, ref.repo, origin, confinement)
 
 
 def find_policy(

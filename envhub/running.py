@@ -318,6 +318,7 @@ def _protection(question: Question, source: Source) -> dict[str, Any]:
         "process": question.workers != 0,
         "sandbox": confinement.sandbox if confinement else "none",
         "network": confinement.network if confinement else True,
+        "memory_mb": confinement.memory_mb if confinement else None,
     }
 
 

@@ -149,6 +149,10 @@ class Confinement:
     sandbox: SandboxKind
     network: bool
     """Whether it may use the network."""
+    readable: tuple[str, ...] = ()
+    """What it may read besides the system and its interpreter: the benchmark, its assets."""
+    memory_mb: int | None = None
+    """What a worker's processes may use together."""
 
 
 @dataclass(frozen=True, slots=True)

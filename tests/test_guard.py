@@ -16,6 +16,8 @@ WORKER = """
 import os, signal, sys, time
 from pathlib import Path
 from envhub.worker.guard import stand_guard
+def say(text):
+    os.write(1, text.encode() + b"\\n")  # at once, since several write here
 host, scratch = sys.argv[1:]
 marker = os.open(scratch + "/../marker", os.O_RDONLY)  # all that descends from here holds it
 stand_guard(int(host) or os.getppid(), Path(scratch))
@@ -29,11 +31,11 @@ if os.fork() == 0:
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, signal.SIG_IGN)
     os.chdir("/")
-    print("daemon", os.getpid(), flush=True)
+    say(f"daemon {os.getpid()}")
     time.sleep(1000)
 os.wait()
 """
-READY_AND_SLEEP = "print('ready', flush=True)\ntime.sleep(1000)"
+READY_AND_SLEEP = "say('ready')\ntime.sleep(1000)"
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def guard(tmp_path):
 
     yield start
     for process in started:
-        process.kill()
+        process.terminate()
         process.communicate(timeout=20)
     assert wait_for_end(tmp_path) == []
 
@@ -110,7 +112,7 @@ for _ in range(20):
         os._exit(9)
 while len(Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text().split()) > 1:
     time.sleep(0.01)
-print("alone", flush=True)
+say("alone")
 os._exit(5)
 """
     process = guard(orphans)
@@ -141,7 +143,7 @@ def test_a_hundred_generations_end(guard, tmp_path):
 for _ in range(100):
     if os.fork() != 0:
         time.sleep(1000)
-print("ready", flush=True)
+say("ready")
 time.sleep(1000)
 """
     process = guard(family)
@@ -153,7 +155,7 @@ time.sleep(1000)
 
 def test_without_its_host_it_does_not_begin(guard, tmp_path):
     """The host died before the guard could ask for the signal."""
-    process = guard("print('began', flush=True)", host=2**22)
+    process = guard("say('began')", host=2**22)
     assert process.communicate(timeout=20) == ("", None)
     assert process.returncode == 1
     assert not (tmp_path / "scratch").exists()
@@ -173,9 +175,10 @@ subprocess.Popen([sys.executable, "-c", {WORKER.format(body=DAEMON + READY_AND_S
         text=True,
         env={**os.environ, "PYTHONPATH": ROOT},
     )
-    assert {read_line(host)[0], read_line(host)[0]} == {"daemon", "ready"}
+    lines = {read_line(host)[0], read_line(host)[0]}
     host.kill()
     host.communicate(timeout=20)
+    assert lines == {"daemon", "ready"}
     assert wait_for_end(tmp_path) == []
     wait_until(lambda: not (tmp_path / "scratch").exists())
 
@@ -189,7 +192,7 @@ def test_when_the_guard_is_killed_the_worker_ends(guard):
 
 
 def test_an_interrupt_is_the_host_s(guard):
-    process = guard("print('ready', flush=True)\ntime.sleep(0.5)\nos._exit(5)")
+    process = guard("say('ready')\ntime.sleep(0.5)\nos._exit(5)")
     assert read_line(process) == ["ready"]
     for pid in (process.pid, *children(process.pid)):
         os.kill(pid, signal.SIGINT)

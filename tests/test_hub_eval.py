@@ -237,3 +237,57 @@ def test_publishing_what_is_no_benchmark(hub, monkeypatch):
     done = run("publish", str(ASSETS / "no_benchmark"), "me/none")
     assert done.returncode == 4
     assert hub.requests == []
+
+
+PRYING = """
+import json, os, socket
+from pathlib import Path
+import envhub
+from envhub import Benchmark, Task
+
+def attempt(what):
+    try:
+        return str(what())
+    except OSError as exc:
+        return type(exc).__name__
+
+FOUND = {
+    "network": attempt(lambda: socket.create_connection(("127.0.0.1", PORT), 5).close()),
+    "datagram": attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", PORT))),
+    "secret": attempt(lambda: Path("SECRET").read_text()),
+    "own files": attempt(lambda: Path(__file__).with_name("more.py").write_text("x")),
+    "scratch": attempt(lambda: Path.home().joinpath("x").write_text("x")),
+    "token": os.environ.get("HF_TOKEN", "none"),
+}
+
+@envhub.hookimpl
+def envhub_benchmarks():
+    yield Benchmark("prying", ":make", {"prying": (Task("pry", json.dumps(FOUND), 5),)})
+
+def make(task):
+    import gymnasium
+    return gymnasium.make("CartPole-v1")
+"""
+
+
+@pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock", "none"])
+def test_what_code_of_the_hub_can_reach(hub, tmp_path, monkeypatch, sandbox):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("mine")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    port = hub.endpoint.rpartition(":")[2]
+    text = PRYING.replace("PORT", port).replace("SECRET", str(secret))
+    hub.create("me/pry")
+    ref = f"me/pry@{hub.commit('me/pry', {'env.py': text})}"
+    done = run("info", ref, "--trust-remote-code", "--sandbox", sandbox, "--json")
+    assert done.returncode == 0, done.stderr
+    [task] = json.loads(done.stdout)["suites"]["prying"]
+    found = json.loads(task["description"])
+    assert found["token"] == "none"
+    assert found["scratch"] == "1"
+    reached = {what for what in ("network", "datagram", "secret") if "Error" not in found[what]}
+    if sandbox == "bubblewrap":  # it has a loopback of its own, on which nobody listens
+        reached.discard("datagram")
+    assert reached == ({"network", "datagram", "secret"} if sandbox == "none" else set())
+    if sandbox != "none":
+        assert "Error" in found["own files"]

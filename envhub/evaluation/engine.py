@@ -285,7 +285,8 @@ class Engine:
             self.facts = facts
             if facts.placement == "process":
                 self._actor = self._actor or self._process_actor()
-            elif isinstance(self._actor, ProcessActor):
+            elif isinstance(self._actor, ProcessActor) and self._job.confinement is None:
+                # A sandbox has no room for the user's own policy: that stays where it is.
                 self._actor.close()
                 self._actor = None
         elif self.facts.placement != facts.placement:

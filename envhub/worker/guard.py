@@ -3,22 +3,34 @@
 A worker process forks before it loads anything. The parent stays as its guard and does nothing but
 wait: for the worker's end, or for the signal that says that the host has ended or wants it gone. It
 is a subreaper, so that processes which an env started and abandoned become its children, and die.
-It removes the worker's scratch directory at the end.
+It removes the worker's scratch directory at the end. Of a worker in a sandbox it also bounds the
+number of processes and the memory of all of them.
 """
 
 import ctypes
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
+_PERIOD = 0.5
+"""Seconds between two looks at the memory of a worker in a sandbox."""
 
 
-def stand_guard(host_pid: int, scratch: Path | None) -> None:
+class Watch(NamedTuple):
+    """What to keep within bounds."""
+
+    supervisor: int
+    """The socket for `bounds.supervise`."""
+    memory_mb: int | None
+
+
+def stand_guard(host_pid: int, scratch: Path | None, watch: Watch | None = None) -> None:
     """Fork: returns in the worker; the guard stays here until it ends."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
@@ -32,8 +44,8 @@ def stand_guard(host_pid: int, scratch: Path | None) -> None:
     if worker_pid == 0:
         _enter_worker(guard_pid)
         return
-    _close_descriptors()
-    _guard(worker_pid, scratch)
+    _close_descriptors(keep=watch.supervisor if watch else -1)
+    _guard(worker_pid, scratch, watch)
 
 
 def _enter_worker(guard_pid: int) -> None:
@@ -44,15 +56,38 @@ def _enter_worker(guard_pid: int) -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
-def _guard(worker_pid: int, scratch: Path | None) -> NoReturn:
+def _guard(worker_pid: int, scratch: Path | None, watch: Watch | None) -> NoReturn:
+    too_much = _supervise(watch) if watch else None
     status: int | None = None
     while status is None:
-        if signal.sigwait(_SIGNALS) == signal.SIGTERM:
+        if too_much is None:
+            seen = signal.sigwait(_SIGNALS)
+        else:
+            info = signal.sigtimedwait(_SIGNALS, _PERIOD)
+            seen = info.si_signo if info else 0
+        if seen == signal.SIGTERM:
             break
-        status = _reap(worker_pid)
+        if seen:
+            status = _reap(worker_pid)
+        elif too_much is not None and too_much():
+            status = 128 + signal.SIGKILL  # as the kernel would end it
     _end_descendants(worker_pid)
     _remove(scratch)
     os._exit(128 + signal.SIGTERM if status is None else status)
+
+
+def _supervise(watch: Watch) -> Callable[[], bool]:
+    """Answer the worker's requests for processes; the result tells if it uses too much memory."""
+    # Imported here: only those of a sandbox need them, and the worker starts meanwhile.
+    import socket
+    import threading
+
+    from envhub.runtime import bounds
+
+    connection, me = socket.socket(fileno=watch.supervisor), os.getpid()
+    threading.Thread(target=bounds.supervise, args=(connection, me), daemon=True).start()
+    memory = watch.memory_mb
+    return lambda: memory is not None and bounds.too_much_memory(me, memory)
 
 
 def _remove(scratch: Path | None) -> None:
@@ -99,10 +134,11 @@ def _kill(pid: int) -> None:
         return
 
 
-def _close_descriptors() -> None:
-    """The guard holds nothing open: the host must see the worker's sockets and pipes end."""
+def _close_descriptors(keep: int) -> None:
+    """The guard holds nothing else open: the host must see the worker's sockets and pipes end."""
     highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
-    os.closerange(3, highest + 1)
+    os.closerange(3, max(3, keep))
+    os.closerange(max(2, keep) + 1, highest + 1)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     os.dup2(null, 2)

@@ -1,9 +1,11 @@
 """A worker process as the host sees it: starting it, asking it, ending it."""
 
+import json
 import math
 import os
 import select
 import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -21,7 +23,10 @@ from envhub.errors import (
     WorkerTimeout,
 )
 from envhub.process import Child, describe_exit, spawn
+from envhub.runtime import bounds
+from envhub.runtime.sandbox import Protection, command
 from envhub.runtime.variables import worker_variables
+from envhub.runtime.visible import interpreter_paths
 from envhub.types import Confinement
 from envhub.worker.channel import BrokenChannel, HostChannel
 from envhub.worker.log import Log
@@ -35,6 +40,7 @@ _BOOT = (
     "import sys; sys.path.append({root!r}); "
     "from envhub.worker.__main__ import main; main(sys.argv[1:])"
 )
+_ROOT = str(Path(envhub.__file__).parent.parent)
 
 
 class Worker:
@@ -81,18 +87,21 @@ class Worker:
             undo.callback(self.channel.close)
             self.log = Log(log)
             undo.callback(self.log.close)
-            self.child = self._start(role)
+            self.child = (
+                self._start_inside(confinement)
+                if confinement and confinement.sandbox != "none"
+                else self._start(role)
+            )
             undo.pop_all()
         self.channel.worker_end.close()
         self.log.hand_over()
 
     def _start(self, role: Role) -> Child:
         end = self.channel.worker_end.fileno()
-        root = str(Path(envhub.__file__).parent.parent)
         foreign = role == "env"
         return spawn(
             [
-                *(sys.executable, "-P", "-c", _BOOT.format(root=root)),
+                *(sys.executable, "-P", "-c", _BOOT.format(root=_ROOT)),
                 *(role, str(end), str(os.getpid()), str(self._scratch)),
             ],
             # A policy is the user's own: it has their variables, home and directory.
@@ -101,6 +110,34 @@ class Worker:
             output=self.log.write_end,
             pass_fds=(end,),
         )
+
+    def _start_inside(self, confinement: Confinement) -> Child:
+        """Start it in a sandbox: a guard, which starts the worker there and watches it."""
+        protection = Protection(
+            confinement.sandbox,
+            confinement.network,
+            confinement.memory_mb,
+            bounds.processes(),
+            bounds.FILE_MB,
+        )
+        readable = (*interpreter_paths(), *map(Path, confinement.readable))
+        shelter = {"protection": protection.to_json(), "readable": list(map(str, readable))}
+        python = (sys.executable, "-P", "-S", "-c", _BOOT.format(root=_ROOT))
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            end, supervisor = self.channel.worker_end.fileno(), theirs.fileno()
+            inside = [*python, "inside", str(end), str(supervisor), json.dumps(shelter)]
+            guard = (*python, "guard", str(os.getpid()), str(self._scratch), str(ours.fileno()))
+            return spawn(
+                [
+                    *(*guard, str(confinement.memory_mb or "")),
+                    *command(protection, inside, scratch=self._scratch, readable=readable),
+                ],
+                env=worker_variables(self._scratch),
+                cwd=self._scratch,
+                output=self.log.write_end,
+                pass_fds=(end, ours.fileno(), supervisor),
+            )
 
     def next_id(self) -> int:
         """The number of the next request."""

@@ -4,7 +4,6 @@ import ctypes
 import os
 import resource
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -108,10 +107,6 @@ def crashes():
     ctypes.string_at(0)
 
 
-def quits():
-    sys.exit("that is all")
-
-
 def runs_out_of_memory():
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     room = pages * resource.getpagesize() + 64 * 2**20
@@ -162,14 +157,7 @@ def forks_twice():
     os.fork()
 
 
-def leaves_no_directory():
-    """A tidy env that removes its temporary directory, which is the worker's scratch."""
-    Path.cwd().rmdir()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 WAYS = {way.__name__: way for way in (
-    raises, hangs, exits, is_killed, crashes, quits, runs_out_of_memory,
+    raises, hangs, exits, is_killed, crashes, runs_out_of_memory,
     is_killed_for_memory, floods, talks, floods_and_exits, floods_on, forks_and_dies, forks_twice,
-    leaves_no_directory,
 )}  # fmt: skip
