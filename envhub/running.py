@@ -13,7 +13,8 @@ from typing import Any, Protocol
 
 import envhub
 from envhub.errors import PluginError, UsageError
-from envhub.evaluation.engine import Engine, Job
+from envhub.evaluation.engine import Engine
+from envhub.evaluation.job import Job
 from envhub.evaluation.plan import Plan, make_plan
 from envhub.plugins import Plugins, chosen
 from envhub.policies.contract import PolicyFacts

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from envhub.evaluation.engine import Engine, Job
+from envhub.evaluation.engine import Engine
+from envhub.evaluation.job import Job
 from envhub.evaluation.plan import make_plan
 from envhub.policies.contract import Context, make_rng
 from envhub.records import EpisodeRecord

@@ -13,7 +13,8 @@ from test_summary import env_error, lost, policy_error, silent, won
 
 from envhub.cli.progress import LiveWatcher, Watcher, _clock, make_watcher
 from envhub.errors import PluginError
-from envhub.evaluation.engine import Engine, Job
+from envhub.evaluation.engine import Engine
+from envhub.evaluation.job import Job
 from envhub.evaluation.plan import make_plan
 from envhub.results.run import Run
 from envhub.types import Benchmark, Limits, PluginSource, PolicySource, Task

@@ -5,22 +5,20 @@ sees whatever slots wait. What a slot does next follows from the answer that its
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from envhub.errors import ContractError, WorkerError, WorkerRaised
 from envhub.evaluation.actors import Acts, Event, Failure, InlineActor, Learned, ProcessActor
-from envhub.evaluation.plan import Plan
+from envhub.evaluation.job import Job, Progress
 from envhub.evaluation.playing import Playing
 from envhub.evaluation.schedule import Schedule
 from envhub.evaluation.slot import Slot
 from envhub.policies.contract import PolicyFacts
-from envhub.records import Episode, EpisodeRecord
-from envhub.types import Benchmark, Confinement, FileSource, Limits, PolicySource, Source, Value
+from envhub.records import EpisodeRecord
+from envhub.types import FileSource, PolicySource
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.host import Worker
 from envhub.worker.inline import InlineWorker
@@ -46,49 +44,6 @@ _HOPELESS = 12
 
 class Hopeless(ContractError):
     """The same error from the start, again and again: nothing can be evaluated."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What is evaluated, and how."""
-
-    source: Source
-    benchmark: Benchmark
-    env_args: Mapping[str, Value]
-    plan: Plan
-    episodes: tuple[Episode, ...]
-    """Those of the plan that are still to be run."""
-    policy: Any
-    """A `PolicySource`, or a policy object of the caller's."""
-    beside: bool
-    """Whether the policy comes with EnvHub or the benchmark, so that workers can make it."""
-    workers: int
-    """0: everything in this process."""
-    limits: Limits
-    retries: int
-    logs: Path | None = None
-
-    @property
-    def file(self) -> FileSource | None:
-        """The benchmark's file, if it is one."""
-        return self.source if isinstance(self.source, FileSource) else None
-
-    @property
-    def confinement(self) -> Confinement | None:
-        """What the benchmark's code is kept from."""
-        return self.file.confinement if self.file else None
-
-
-@dataclass(slots=True)
-class Progress:
-    """What the engine does now; read while it runs."""
-
-    done: int = 0
-    steps: int = 0
-    opened: int = 0
-    """Envs that were made."""
-    slots: dict[int, str] = field(default_factory=dict)
-    """What each slot is at."""
 
 
 class Engine:

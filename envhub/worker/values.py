@@ -78,6 +78,8 @@ def extension(code: int, data: memoryview) -> Any:
     if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
         raise ValueError(f"{len(raw)} bytes for an array {dtype!r} of shape {shape}")
     array = np.frombuffer(raw, dtype).reshape(shape).copy()
+    if array.dtype == np.bool_:  # a byte that is neither 0 nor 1 is made one of them
+        array = array.view(np.uint8) != 0
     if code == _ARRAY:
         return array
     if shape:
