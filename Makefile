@@ -36,6 +36,7 @@ demo: $(READY)
 	$(BIN)/envhub list
 	$(BIN)/envhub info ./docs/examples/reach
 	-$(BIN)/envhub doctor
+	$(BIN)/envhub eval ./docs/examples/reach --policy ./docs/examples/policies/steer.py
 
 test: $(TEST_NEEDS)
 	$(BIN)/pytest

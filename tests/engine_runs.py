@@ -4,7 +4,9 @@ import os
 import random
 import signal
 import threading
-from contextlib import contextmanager, suppress
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,8 @@ def play(
     retries: int = 0,
     env_args: dict[str, Any] | None = None,
     logs: Path | None = None,
+    watch: Callable[[EpisodeRecord], None] = lambda _: None,
+    beside: bool = False,
     **policy_args: Any,
 ) -> Outcome:
     """Run an asset's episodes; exactly those of the plan are recorded, or this fails."""
@@ -75,9 +79,9 @@ def play(
         seed=seed,
         max_steps=max_steps,
     )
-    beside = False
     if isinstance(policy, str):
-        policy, beside = find_policy(policy, benchmark, source, policy_args)
+        policy, own = find_policy(policy, benchmark, source, policy_args)
+        beside = beside or own
     job = Job(
         source=source,
         benchmark=benchmark,
@@ -95,6 +99,7 @@ def play(
     actions: dict[int, Any] = {}
 
     def keep(record, taken):
+        watch(record)
         records.append(record)
         actions[record.number] = (
             None if taken is None else (taken.dtype.str, taken.shape, taken.tobytes())
@@ -181,27 +186,43 @@ def batch_of_one(observation: Any) -> Any:
     return [observation] if isinstance(observation, str) else observation[None]
 
 
-@contextmanager
-def killing(rng: random.Random, *, pause: tuple[float, float]):
-    """Meanwhile, kill one of the processes that this one has started, again and again."""
-    done = threading.Event()
-    killed: list[int] = []
+class Killer:
+    """Kills processes that this one has started: one early, others soon after records.
 
-    def work():
-        while not done.wait(rng.uniform(*pause)):
+    An episode ends between any two kills, so that a run gets on however slow the machine is.
+    """
+
+    def __init__(self, rng: random.Random, most: int = 5) -> None:
+        self.killed: list[int] = []
+        self._rng = rng
+        self._most = most
+        self._due = threading.Event()
+        self._due.set()
+        self._done = False
+        self._thread = threading.Thread(target=self._work)
+
+    def saw(self, record: EpisodeRecord) -> None:
+        """An episode was recorded."""
+        self._due.set()
+
+    def __enter__(self) -> "Killer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done = True
+        self._due.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while self._due.wait() and not self._done and len(self.killed) < self._most:
+            self._due.clear()
+            time.sleep(self._rng.uniform(0.0, 0.4))
             victims = descendants(os.getpid())
-            if victims:
-                killed.append(rng.choice(victims))
+            if victims and not self._done:
+                self.killed.append(self._rng.choice(victims))
                 with suppress(ProcessLookupError):
-                    os.kill(killed[-1], signal.SIGKILL)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield killed
-    finally:
-        done.set()
-        thread.join()
+                    os.kill(self.killed[-1], signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:

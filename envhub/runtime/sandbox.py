@@ -109,15 +109,29 @@ def choose(wanted: Wanted) -> Kind:
     problems: dict[str, str] = {}
     candidates: tuple[Kind, ...] = ("bubblewrap", "landlock") if wanted == "auto" else (wanted,)
     for kind in candidates:
-        problem = _bubblewrap_trouble() if kind == "bubblewrap" else _landlock_trouble()
+        problem = _known_trouble(kind)
         if problem is None:
             return kind
         problems[kind] = problem
     raise SandboxUnavailable(wanted, problems)
 
 
-@cache
-def _bubblewrap_trouble() -> str | None:
+def trouble(kind: Kind) -> str | None:
+    """What keeps a sandbox from working here; None if it works. It is really tried."""
+    match kind:
+        case "none":
+            return None
+        case "landlock":
+            abi, error = landlock.version()
+            return seccomp.trouble() if abi > 0 else f"not in this kernel ({os.strerror(error)})"
+        case "bubblewrap":
+            return seccomp.trouble() or _trouble_inside()
+
+
+_known_trouble = cache(trouble)
+
+
+def _trouble_inside() -> str | None:
     if shutil.which("bwrap") is None:
         return "bwrap is not on PATH"
     # Imported here, since every worker imports this module.
@@ -127,22 +141,14 @@ def _bubblewrap_trouble() -> str | None:
 
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
         idle = (sys.executable, "-I", "-S", "-c", "")
-        argv = wrap(
-            idle, scratch=Path(scratch), readable=visible.interpreter_paths(), network=False
-        )
+        readable = visible.interpreter_paths()
+        argv = wrap(idle, scratch=Path(scratch), readable=readable, network=False)
         done = process.run(argv, timeout=_TIMEOUT, env={})
     if done is None:
         return f"bwrap did not end within {_TIMEOUT:g} s"
-    if done.code:
-        said = done.stderr.strip().rpartition("\n")[2]
-        return said or f"bwrap {process.describe_exit(done.code)}"
-    return seccomp.trouble()
-
-
-@cache
-def _landlock_trouble() -> str | None:
-    abi, error = landlock.version()
-    return seccomp.trouble() if abi > 0 else f"not in this kernel ({os.strerror(error)})"
+    last = done.stderr.strip().rpartition("\n")[2]
+    how = f"bwrap {process.describe_exit(done.code)}"
+    return (last or how) if done.code else None
 
 
 def command(
@@ -175,7 +181,8 @@ def wrap(
 
     Descriptors that are inherited pass through.
     """
-    bwrap, options = _bubblewrap()
+    bwrap = shutil.which("bwrap") or "bwrap"
+    options = _options(bwrap)
     return [
         *(bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
         *("--unshare-cgroup-try", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
@@ -196,8 +203,8 @@ def wrap(
 def _temporary(*, bounded: bool) -> Iterator[str]:
     """Directories for everybody; they stay read-only where their size cannot be bounded."""
     for directory in ("/tmp", "/dev/shm"):  # noqa: S108 - those inside
-        yield from ("--size", str(_TEMPORARY), "--tmpfs", directory) if bounded else ()
-        yield from () if bounded else ("--dir", directory)
+        sized = ("--size", str(_TEMPORARY), "--tmpfs", directory)
+        yield from sized if bounded else ("--dir", directory)
 
 
 def _system_binds(*, network: bool) -> Iterator[str]:
@@ -209,17 +216,16 @@ def _system_binds(*, network: bool) -> Iterator[str]:
     for path in visible.system_files(network=network):
         yield from ("--ro-bind-try", str(path), str(path))
     for path in visible.gpus():
-        yield from ("--dev-bind", str(path), str(path))
+        yield from ("--dev-bind-try", str(path), str(path))
 
 
 @cache
-def _bubblewrap() -> tuple[str, str]:
-    """Where it is, and which options it knows, as its help lists them."""
+def _options(bwrap: str) -> str:
+    """The options that it knows, as its help lists them."""
     from envhub import process
 
-    path = shutil.which("bwrap") or "bwrap"
-    done = process.run([path, "--help"], timeout=_TIMEOUT)
-    return path, done.stdout + done.stderr if done else ""
+    done = process.run([bwrap, "--help"], timeout=_TIMEOUT)
+    return done.stdout + done.stderr if done else ""
 
 
 def confine(

@@ -84,17 +84,23 @@ def answer(listener: int, may_start: Callable[[], bool]) -> None:
     """Answer requests for new processes until nobody is left who could ask."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
-    while poll.poll()[0][1] & select.POLLIN:
-        request = bytearray(_NOTIFICATION)
-        try:
-            fcntl.ioctl(listener, _RECEIVE, request)
-            (number,) = struct.unpack_from("=Q", request)
-            error, flags = (0, _CONTINUE) if may_start() else (-errno.EAGAIN, 0)
-            fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, error, flags))
-        except OSError as exc:
-            if exc.errno != errno.ENOENT:  # who asked has died meanwhile
-                raise
-    os.close(listener)
+    try:
+        while poll.poll()[0][1] & select.POLLIN:
+            _answer_one(listener, may_start)
+    finally:
+        os.close(listener)  # without it, nothing more can be started
+
+
+def _answer_one(listener: int, may_start: Callable[[], bool]) -> None:
+    request = bytearray(_NOTIFICATION)
+    try:
+        fcntl.ioctl(listener, _RECEIVE, request)
+        (number,) = struct.unpack_from("=Q", request)
+        error, flags = (0, _CONTINUE) if may_start() else (-errno.EAGAIN, 0)
+        fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, error, flags))
+    except OSError as exc:
+        if exc.errno != errno.ENOENT:  # who asked has died meanwhile
+            raise
 
 
 # Assembling: struct sock_filter of linux/filter.h, struct seccomp_data of linux/seccomp.h

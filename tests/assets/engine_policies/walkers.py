@@ -58,25 +58,102 @@ class DreamyChunks(Dreamy):
     chunk = CHUNK
 
 
+class Tens(Plain):
+    chunk = 10
+
+
+class Hundreds(Plain):
+    """Longer than what one request holds, and than any episode."""
+
+    chunk = 100
+
+
+class Blink(Plain):
+    """Looks at one of the two cameras only."""
+
+    needs = frozenset({"pixels/wrist", "agent_pos", "goal", "hint"})
+
+    def act(self, obs, episodes):
+        assert list(obs["pixels"]) == ["wrist"]
+        return super().act(obs, episodes)
+
+
+class Robot:
+    """Reads what the benchmark's own conversion makes; acts as the benchmark's guide does."""
+
+    format = "lerobot"
+    needs = frozenset({"agent_pos", "goal"})
+
+    def act(self, obs, episodes):
+        assert sorted(obs) == ["observation.state", "task"]
+        state = np.asarray(obs["observation.state"])
+        return (state[:, 2:] - state[:, :2]) * 5.0
+
+
 class Slow(Plain):
     nap = 0.02
+
+
+class Fours(Dreamy):
+    """Acts as the one above, for exactly four at a time; keeps a queue as learned policies do."""
+
+    batch = 4
+
+    def start(self, episode):
+        super().start(episode)
+        episode.memory["queue"] = []
+        episode.memory["calls"] = 0
+
+    def act(self, obs, episodes):
+        assert [len(part) for part in (episodes, obs["hint"], obs["goal"])] == [4, 4, 4]
+        assert len({id(episode.memory) for episode in episodes}) == 4
+        for row, episode in enumerate(episodes):
+            assert episode.memory["calls"] == episode.step
+            assert row == 0 or episode.index >= 0 or episode.step == 0
+            episode.memory["calls"] += 1
+            if not episode.memory["queue"]:
+                episode.memory["queue"] = [1.0, 1.0, 1.0]
+        scale = np.array([episode.memory["queue"].pop() for episode in episodes])
+        return super().act(obs, episodes) * scale[:, None]
+
+
+class Diary(Plain):
+    """Writes down what it is told."""
+
+    def __init__(self, path):
+        self.path = path
+        self.write("made")
+
+    def start(self, episode):
+        self.write(f"start {episode.task} {episode.index}")
+
+    def finish(self, episode):
+        self.write(f"finish {episode.task} {episode.index}")
+
+    def close(self):
+        self.write("close")
+
+    def write(self, line):
+        with open(self.path, "a") as file:
+            file.write(f"{line}\n")
 
 
 class Faulty(Plain):
     """Misbehaves for one row: that of an episode with an odd seed, at its step 3."""
 
-    def __init__(self, what, where="act"):
+    def __init__(self, what, where="act", every=False):
         self.what = what
         self.where = where
+        self.every = every
 
     def start(self, episode):
-        if self.where == "start" and episode.seed % 2 == 1:
+        if self.where == "start" and self.is_bad(episode):
             WAYS[self.what]()
 
     def act(self, obs, episodes):
         actions = super().act(obs, episodes)
         for row, episode in enumerate(episodes):
-            if self.where == "act" and episode.seed % 2 == 1 and episode.step == 3:
+            if self.where == "act" and self.is_bad(episode) and episode.step == 3:
                 if self.what in WAYS:
                     WAYS[self.what]()
                 return ANSWERS[self.what](actions, row)
@@ -85,6 +162,9 @@ class Faulty(Plain):
     def finish(self, episode):
         if self.where == "finish":
             WAYS[self.what]()
+
+    def is_bad(self, episode):
+        return self.every or episode.seed % 2 == 1
 
 
 def raises():
@@ -128,6 +208,12 @@ KINDS = {
     "plain_chunks": PlainChunks,
     "dreamy": Dreamy,
     "dreamy_chunks": DreamyChunks,
+    "tens": Tens,
+    "hundreds": Hundreds,
+    "blink": Blink,
+    "robot": Robot,
     "slow": Slow,
+    "fours": Fours,
+    "diary": Diary,
     "faulty": Faulty,
 }

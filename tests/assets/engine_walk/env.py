@@ -1,10 +1,14 @@
 """Walks over a plane, one task for each rule; faulty where its arguments say so."""
 
+import os
+
+import numpy as np
+
 import envhub
 from envhub import Benchmark, Task
 
 from .faults import make_faulty  # noqa: TID252
-from .walk import Walk  # noqa: TID252
+from .walk import Sincere, Walk  # noqa: TID252
 
 TASKS = (
     Task("once", "walk to the goal", horizon=30),
@@ -23,15 +27,27 @@ def envhub_benchmarks():
         suites={"walk": TASKS, "ends": TASKS[:2]},
         default=("walk",),
         episodes=3,
-        policies={"guide": ":make_guide", "stuck": ":make_stuck", "no-guide": ":make_nothing"},
+        policies={
+            "guide": ":make_guide",
+            "stuck": ":make_stuck",
+            "no-guide": ":make_nothing",
+            "fatal": ":make_dying",
+        },
+        lerobot=":convert",
         memory_mb=100,
     )
 
 
-def make(task, where="", what="", armed="", nap=0.0):
-    if what:
-        return make_faulty(task, where, what, armed)
-    return Walk(task, nap)
+def make(task, nap=0.0, room="", always=False, **fault):
+    if fault:
+        return make_faulty(task, **fault)
+    return Sincere(task, nap, room) if always else Walk(task, nap, room)
+
+
+def convert(observation):
+    """To LeRobot's format: all there is in one state."""
+    state = np.concatenate([observation["agent_pos"], observation["goal"]], axis=-1)
+    return {"observation.state": state}
 
 
 class Guide:
@@ -54,3 +70,7 @@ def make_guide(benchmark, observation_space, action_space, placement="worker"):
 
 def make_stuck(benchmark, observation_space, action_space):
     raise RuntimeError("the guide has lost its map")
+
+
+def make_dying(benchmark, observation_space, action_space):
+    os._exit(3)

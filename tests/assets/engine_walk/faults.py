@@ -12,18 +12,19 @@ from .walk import Walk  # noqa: TID252
 STEP = 7
 
 
-def make_faulty(task, where, what, armed):
+def make_faulty(task, where, what, armed="", every=False):
     if where == "constructor" and task.name == "mute" and is_armed(armed):
         WAYS[what]()
-    return Faulty(task, where, what, armed)
+    return Faulty(task, where, what, armed, every)
 
 
 class Faulty(Walk):
-    def __init__(self, task, where, what, armed):
+    def __init__(self, task, where, what, armed, every):
         super().__init__(task)
         self.where = where
         self.what = what
         self.armed = armed
+        self.every = every
 
     def reset(self, *, seed=None, options=None):
         observation, info = super().reset(seed=seed, options=options)
@@ -34,7 +35,7 @@ class Faulty(Walk):
         return observation, info
 
     def step(self, action):
-        due = self.due("step") and self.count + 1 == STEP
+        due = self.count + 1 == STEP and self.due("step")
         if due and self.what in WAYS:
             WAYS[self.what]()
         result = super().step(action)
@@ -45,7 +46,8 @@ class Faulty(Walk):
             WAYS[self.what]()
 
     def due(self, where):
-        return self.where == where and self.seed % 2 == 1 and is_armed(self.armed)
+        chosen = self.every or self.seed % 2 == 1
+        return self.where == where and chosen and is_armed(self.armed)
 
 
 def is_armed(armed):
