@@ -6,6 +6,7 @@ that spawned, so all children are spawned from one thread that lives as long as 
 """
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
@@ -162,6 +163,14 @@ def spawn(
         )
 
     return _spawner().call(start)
+
+
+def remove_tree(directory: Path) -> None:
+    """Remove a directory that foreign code could write to, however deep it nested others."""
+    try:
+        shutil.rmtree(directory, ignore_errors=True)
+    except RecursionError:
+        run(["rm", "-rf", "--", directory], timeout=60.0)
 
 
 def describe_exit(code: int) -> str:

@@ -253,7 +253,9 @@ def attempt(what):
 
 FOUND = {
     "network": attempt(lambda: socket.create_connection(("127.0.0.1", PORT), 5).close()),
-    "datagram": attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", PORT))),
+    "datagram": attempt(
+        lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("127.0.0.1", PORT))
+    ),
     "secret": attempt(lambda: Path("SECRET").read_text()),
     "own files": attempt(lambda: Path(__file__).with_name("more.py").write_text("x")),
     "scratch": attempt(lambda: Path.home().joinpath("x").write_text("x")),

@@ -135,13 +135,14 @@ class TestFilter:
         assert judge("ptrace", architecture=0x40000003) == "kill"  # i386
 
     def test_the_numbers_are_those_of_the_kernels_headers(self):
-        headers = {
-            "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
-            "aarch64": Path("/usr/include/asm-generic/unistd.h"),
-        }
-        for column, header in enumerate(headers.values()):
-            if not header.exists():
-                pytest.skip(f"{header} is not installed")
+        headers = (
+            Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+            Path("/usr/include/asm-generic/unistd.h"),
+        )
+        there = [(column, file) for column, file in enumerate(headers) if file.exists()]
+        if not there:
+            pytest.skip("linux-libc-dev is not installed")
+        for column, header in there:
             defined = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text())
             numbers = {name: int(number) for name, number in defined}
             youngest = max(numbers.values())

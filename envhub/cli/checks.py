@@ -1,6 +1,5 @@
 """What `envhub doctor` looks at. No check raises, and none imports what it looks for."""
 
-import ctypes
 import errno
 import os
 import platform
@@ -17,7 +16,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from envhub import process
-from envhub.runtime import rendering, resources
+from envhub.runtime import landlock, rendering, resources
+from envhub.runtime.sandbox import trouble
 
 _TIMEOUT = 10.0
 """Seconds that a tool may take to tell its version."""
@@ -192,12 +192,11 @@ def _bubblewrap() -> Seen:
     seen = _tool("bwrap", "apt-get install bubblewrap")
     if seen.status is not Status.OK:
         return seen
-    argv = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "true"]
-    done = process.run(argv, timeout=_TIMEOUT)
-    if done is not None and done.code == 0:
+    problem = trouble("bubblewrap")
+    if problem is None:
         return seen
-    said = done.stderr.strip().rpartition("\n")[2] if done else "it did not end"
-    return Seen(Status.PROBLEM, f"{seen.found} cannot shut a process in: {said}", _namespaces_fix())
+    found = f"{seen.found} cannot shut a process in: {problem}"
+    return Seen(Status.PROBLEM, found, _namespaces_fix())
 
 
 def _namespaces_fix() -> str:
@@ -214,7 +213,7 @@ def _namespaces_fix() -> str:
 
 
 def _landlock() -> Seen:
-    return describe_landlock(*_landlock_abi())
+    return describe_landlock(*landlock.version())
 
 
 def describe_landlock(abi: int, error: int) -> Seen:
@@ -228,15 +227,6 @@ def describe_landlock(abi: int, error: int) -> Seen:
         return Seen(Status.MISSING, "the kernel has it switched off", fix)
     fix = "boot Linux 5.13 or newer, built with CONFIG_SECURITY_LANDLOCK"
     return Seen(Status.MISSING, f"not in this kernel ({os.strerror(error)})", fix)
-
-
-def _landlock_abi() -> tuple[int, int]:
-    """The version of Landlock and 0, or -1 and the error number."""
-    # landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION), one number on all of ours.
-    libc = ctypes.CDLL(None, use_errno=True)
-    ctypes.set_errno(0)
-    abi = int(libc.syscall(ctypes.c_long(444), None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
-    return abi, ctypes.get_errno()
 
 
 def _rendering() -> tuple[Check, ...]:

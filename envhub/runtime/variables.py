@@ -38,6 +38,7 @@ def worker_variables(scratch: Path, *, given: Mapping[str, str] | None = None) -
     return chosen | {
         "HOME": str(scratch),
         "TMPDIR": str(scratch),
+        "XDG_CACHE_HOME": str(scratch),  # Mesa looks past HOME
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }

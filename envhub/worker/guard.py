@@ -9,7 +9,6 @@ number of processes and the memory of all of them.
 
 import ctypes
 import os
-import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -92,7 +91,10 @@ def _supervise(watch: Watch) -> Callable[[], bool]:
 
 def _remove(scratch: Path | None) -> None:
     if scratch is not None:
-        shutil.rmtree(scratch, ignore_errors=True)
+        # Imported here, so that the guard stays small while it waits.
+        from envhub.process import remove_tree
+
+        remove_tree(scratch)
 
 
 def _reap(worker_pid: int) -> int | None:

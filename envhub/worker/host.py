@@ -4,7 +4,6 @@ import json
 import math
 import os
 import select
-import shutil
 import socket
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from envhub.errors import (
     WorkerRaised,
     WorkerTimeout,
 )
-from envhub.process import Child, describe_exit, spawn
+from envhub.process import Child, describe_exit, remove_tree, spawn
 from envhub.runtime import bounds
 from envhub.runtime.sandbox import Protection, command
 from envhub.runtime.variables import worker_variables
@@ -82,7 +81,7 @@ class Worker:
         self._ending = "its process had ended before."
         with ExitStack() as undo:  # if one of these cannot be had, none is kept
             self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
-            undo.callback(shutil.rmtree, self._scratch, ignore_errors=True)
+            undo.callback(remove_tree, self._scratch)
             self.channel = HostChannel()
             undo.callback(self.channel.close)
             self.log = Log(log)
@@ -238,7 +237,7 @@ class Worker:
         self.child.end()
         self.channel.close()
         self.log.close()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        remove_tree(self._scratch)
 
     def _block(self, until: float) -> bool:
         """Wait until something happens to this process, and see to it; False if it is too late."""
