@@ -11,6 +11,7 @@ SCRATCH = Path("/scratch")
 ALWAYS = {
     "HOME": "/scratch",
     "TMPDIR": "/scratch",
+    "XDG_CACHE_HOME": "/scratch",
     "PYTHONUNBUFFERED": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "LP_NUM_THREADS": "1",
@@ -107,7 +108,9 @@ def test_keys_of_a_vendor_whose_other_variables_pass(name):
     assert worker_variables(SCRATCH, given={name: "secret"}) == ALWAYS
 
 
-@pytest.mark.parametrize("name", ["HOME", "TMPDIR", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"])
+@pytest.mark.parametrize(
+    "name", ["HOME", "TMPDIR", "XDG_CACHE_HOME", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"]
+)
 def test_what_is_the_workers_own(name):
     assert worker_variables(SCRATCH, given={name: "mine"}) == ALWAYS
 
