@@ -48,10 +48,10 @@ def test_records_do_not_depend_on_the_number_of_workers(kind, inline, workers):
 
 
 def test_records_do_not_depend_on_where_the_policy_runs(kind, inline):
-    beside = play(workers=3, kind=kind, placement="worker")
+    beside = play(workers=2, kind=kind, placement="worker")
     assert beside == inline
     assert beside.engine.facts.placement == "worker"
-    assert play(load_policy(kind=kind), workers=3) == inline
+    assert play(load_policy(kind=kind), workers=2) == inline
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_workers_stay_with_their_tasks(workers):
 # Policies
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
+@pytest.mark.parametrize("workers", [2, 5])
 def test_a_batch_is_always_full(workers):
     expected = play(workers=0, kind="dreamy")
     assert play(workers=workers, kind="fours") == expected

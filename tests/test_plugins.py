@@ -302,7 +302,7 @@ TRAPS = {
         def envhub_benchmark():
             return [declare("wrong")]
         """,
-        "envhub_benchmark, which is no hook; the hooks are envhub_benchmarks, envhub_wrap_env.",
+        "envhub_benchmark, which is no hook; the hooks are envhub_benchmarks, ",
     ),
     "a misspelled hook beside a good one": (
         """
@@ -532,3 +532,61 @@ def test_a_bad_wrapper_names_the_plugin(text, problem):
     assert caught.value.plugin == "pear"
     assert caught.value.distribution == "dummy-orchard"
     assert str(caught.value) == f"Plugin 'pear' of dummy-orchard {problem}"
+
+
+OBSERVER = """
+import envhub
+SEEN = []
+
+@envhub.hookimpl
+def envhub_run_started(run):
+    SEEN.append(("started", run))
+
+@envhub.hookimpl
+def envhub_episode_finished(run, record):
+    SEEN.append(("finished", record))
+
+@envhub.hookimpl
+def envhub_run_finished(summary):
+    SEEN.append(("ended", summary))
+"""
+
+
+def test_observers_are_told_in_the_order_of_their_names():
+    plugins, seen = Plugins(), make_module(OBSERVER, "seen")
+    plugins.register(seen, "seen")
+    assert plugins.run_started("run") == []
+    assert plugins.episode_finished("run", "record") == []
+    assert plugins.run_finished("run", "summary") == []
+    assert seen.SEEN == [("started", "run"), ("finished", "record"), ("ended", "summary")]
+
+
+def test_an_observer_that_fails_is_named_and_told_no_more():
+    plugins = Plugins()
+    bad = make_module(OBSERVER.replace('SEEN.append(("started", run))', "1 / 0"), "bad")
+    good = make_module(OBSERVER, "good")
+    plugins.register(bad, "bad")
+    plugins.register(good, "good")
+    [problem] = plugins.run_started("run")
+    assert (
+        str(problem)
+        == "Plugin 'bad' failed in envhub_run_started: ZeroDivisionError: division by zero"
+    )
+    assert plugins.episode_finished("run", "record") == []
+    assert bad.SEEN == []
+    assert [what for what, _ in good.SEEN] == ["started", "finished"]
+
+
+def test_installed_observers_are_loaded(tmp_path, monkeypatch):
+    (tmp_path / "my_observer.py").write_text(OBSERVER)
+    info = tmp_path / "my_observer-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-observer\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[envhub.observers]\nlog = my_observer\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = Plugins()
+    plugins.load_observers()
+    assert plugins.run_started("run") == []
+    import my_observer
+
+    assert my_observer.SEEN == [("started", "run")]

@@ -160,7 +160,7 @@ def _converter(target: str, source: FileSource | None) -> Any:
         return load_object(target, None)
     if source is None:
         raise ContractError(
-            "The benchmark's own conversion to LeRobot's format runs beside its envs only: set "
-            "placement = 'worker', or format = 'raw'."
+            "The benchmark's own conversion to LeRobot's format is kept in its sandbox, where this "
+            "policy is not: set format = 'raw'."
         )
     return load_object(target, _load(source))
