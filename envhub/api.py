@@ -13,11 +13,11 @@ from envhub.errors import PluginError, UsageError
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
 from envhub.records import EpisodeRecord
-from envhub.references import SourceOptions, find_source
+from envhub.references import find_source
 from envhub.results.run import Run
 from envhub.running import Question, start_run
 from envhub.selection import select
-from envhub.types import Limits, Value
+from envhub.types import Limits, SourceOptions, Value
 from envhub.worker.describe import describe
 
 _UNUSED_HORIZON = 1_000_000

@@ -2,10 +2,8 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 from envhub.errors import UnknownName, UsageError
 from envhub.plugins import find
@@ -25,6 +23,7 @@ from envhub.types import (
     PluginSource,
     PolicySource,
     Source,
+    SourceOptions,
     Value,
 )
 
@@ -37,18 +36,6 @@ _LEAST_MB = 2048
 """What a worker in a sandbox may use, however little memory is free."""
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FILE_OBJECT = re.compile(r"(.*\.py):([A-Za-z_]\w*)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceOptions:
-    """How a source is had."""
-
-    trust_remote_code: bool = False
-    allow_unpinned: bool = False
-    private: bool = False
-    locked: bool = False
-    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
-    sandbox_allow_network: bool = False
 
 
 def find_source(

@@ -19,7 +19,7 @@ from envhub.evaluation.plan import Plan, make_plan
 from envhub.plugins import Plugins, chosen
 from envhub.policies.contract import PolicyFacts
 from envhub.records import EpisodeRecord
-from envhub.references import SourceOptions, find_policy, find_source
+from envhub.references import find_policy, find_source
 from envhub.results.journal import (
     FORMAT,
     Journal,
@@ -33,7 +33,15 @@ from envhub.results.summary import to_json
 from envhub.runtime import resources
 from envhub.selection import select
 from envhub.sources.identity import hash_file, identify
-from envhub.types import Confinement, FileSource, Limits, PolicySource, Source, Value
+from envhub.types import (
+    Confinement,
+    FileSource,
+    Limits,
+    PolicySource,
+    Source,
+    SourceOptions,
+    Value,
+)
 from envhub.worker.board import close_workers
 from envhub.worker.protocol import Loaded
 from envhub.worker.remote import RemoteEnv

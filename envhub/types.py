@@ -177,6 +177,18 @@ Source = PluginSource | FileSource
 
 
 @dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How a source is had."""
+
+    trust_remote_code: bool = False
+    allow_unpinned: bool = False
+    private: bool = False
+    locked: bool = False
+    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
+    sandbox_allow_network: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySource:
     """Where a policy's factory is."""
 

@@ -20,7 +20,7 @@ from envhub.policies.contract import Context, make_rng
 from envhub.records import EpisodeRecord
 from envhub.references import find_policy, find_source
 from envhub.selection import select
-from envhub.types import Limits
+from envhub.types import Confinement, Limits
 from envhub.worker.loader import load_file
 from envhub.worker.protocol import Loaded
 from envhub.worker.remote import RemoteEnv
@@ -67,10 +67,11 @@ def play(
     logs: Path | None = None,
     watch: Callable[[EpisodeRecord], None] = lambda _: None,
     beside: bool = False,
+    confinement: Confinement | None = None,
     **policy_args: Any,
 ) -> Outcome:
     """Run an asset's episodes; exactly those of the plan are recorded, or this fails."""
-    source = find_source(f"{ASSETS}/{asset}")
+    source = replace(find_source(f"{ASSETS}/{asset}"), confinement=confinement)
     benchmark = declared(asset)
     plan = make_plan(
         benchmark,
@@ -192,7 +193,7 @@ class Killer:
     An episode ends between any two kills, so that a run gets on however slow the machine is.
     """
 
-    def __init__(self, rng: random.Random, most: int = 5) -> None:
+    def __init__(self, rng: random.Random, most: int = 4) -> None:
         self.killed: list[int] = []
         self._rng = rng
         self._most = most

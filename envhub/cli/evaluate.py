@@ -17,11 +17,10 @@ from envhub.cli.options import (
 from envhub.cli.progress import Watcher, make_watcher
 from envhub.cli.table import render
 from envhub.errors import ExitCode, UsageError
-from envhub.references import SourceOptions
 from envhub.results.run import Run
 from envhub.results.summary import paste_line, to_json
 from envhub.running import Question, resume_run, start_run
-from envhub.types import Limits, Value
+from envhub.types import Limits, SourceOptions, Value
 
 
 @click.command("eval")

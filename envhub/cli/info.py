@@ -19,8 +19,7 @@ from envhub.cli.options import (
 from envhub.cli.unexecuted import describe_unexecuted
 from envhub.envs.observations import Feature, features
 from envhub.errors import ContractError, RemoteCodeRefused
-from envhub.references import SourceOptions
-from envhub.types import Benchmark, Limits, Value
+from envhub.types import Benchmark, Limits, SourceOptions, Value
 from envhub.worker.describe import describe
 from envhub.worker.spaces import AnySpace
 

@@ -1,7 +1,6 @@
 """`envhub list`: what is installed, or what a benchmark holds."""
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
@@ -15,10 +14,7 @@ from envhub.cli.options import (
     timeout_option,
 )
 from envhub.plugins import Installed, installed
-from envhub.types import Benchmark, Limits, Value
-
-if TYPE_CHECKING:
-    from envhub.references import SourceOptions
+from envhub.types import Benchmark, Limits, SourceOptions, Value
 
 
 @click.command("list")
@@ -34,7 +30,7 @@ def command(
     as_json: bool,
     env_args: dict[str, Value],
     limits: Limits,
-    options: "SourceOptions",
+    options: SourceOptions,
 ) -> None:
     """List the installed benchmarks, or the suites and tasks of REF.
 

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from envhub.errors import UsageError, printable
-from envhub.types import Limits, Value
+from envhub.types import Limits, SourceOptions, Value
 
 if TYPE_CHECKING:
-    from envhub.references import SourceOptions
     from envhub.types import Source
 
 Command = Callable[..., Any]
@@ -36,8 +35,6 @@ def source_options(command: Command) -> Command:
 
     @wraps(command)
     def with_options(*args: Any, **given: Any) -> Any:
-        from envhub.references import SourceOptions
-
         names = [field.name for field in fields(SourceOptions)]
         options = SourceOptions(**{name: given.pop(name) for name in names})
         return command(*args, options=options, **given)
@@ -67,7 +64,7 @@ _SOURCE_OPTIONS = (
 )
 
 
-def get_source(ref: str, options: "SourceOptions") -> "Source":
+def get_source(ref: str, options: SourceOptions) -> "Source":
     """What a reference means, with what is said on the way on standard error."""
     from envhub.references import find_source
 

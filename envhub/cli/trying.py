@@ -20,9 +20,8 @@ from envhub.cli.picture import write_png
 from envhub.envs.crew import Opening
 from envhub.envs.vector import LazyVectorEnv
 from envhub.errors import EnvHubError, UsageError, printable
-from envhub.references import SourceOptions
 from envhub.selection import select
-from envhub.types import Limits, Task, Value
+from envhub.types import Limits, SourceOptions, Task, Value
 from envhub.worker.describe import describe
 
 

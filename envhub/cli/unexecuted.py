@@ -6,12 +6,12 @@ from typing import Any
 
 from envhub.cli.options import show_download
 from envhub.errors import EnvHubError, printable
-from envhub.references import SourceOptions
 from envhub.refs import HubRef, parse
 from envhub.sources import store
 from envhub.sources.fetch import obtain
 from envhub.sources.script import Requirements, read_requirements
 from envhub.sources.store import Stored
+from envhub.types import SourceOptions
 
 _SHOWN_FILES = 30
 _SHOWN_LINES = 400
