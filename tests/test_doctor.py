@@ -169,8 +169,8 @@ class TestPackages:
             ("numpy", "pip install numpy"),
             ("torch", "pip install torch"),
             ("mujoco", "pip install mujoco"),
-            ("metaworld", "pip install envhub-metaworld"),
-            ("hf-libero", "pip install envhub-libero"),
+            ("metaworld", "pip install metaworld"),
+            ("hf-libero", "pip install --no-deps hf-libero"),
             ("huggingface_hub", "pip install 'huggingface_hub>=1.6,<3'"),
         ],
     )

@@ -110,12 +110,12 @@ def _mujoco() -> Seen:
 
 
 def _metaworld() -> Seen:
-    return _distribution("metaworld", "pip install envhub-metaworld")
+    return _distribution("metaworld", "pip install metaworld")
 
 
 def _libero() -> Seen:
     # Its own requirements pull gigabytes that it does not need; the plugin's are the right ones.
-    return _distribution("hf-libero", "pip install envhub-libero")
+    return _distribution("hf-libero", "pip install --no-deps hf-libero")
 
 
 def _hub() -> Seen:
