@@ -78,6 +78,7 @@ def double(bystander):
     """Makes the hostile ones; the host and another env must outlive them."""
     made = []
     count = bystander.get_attr("count")[0]
+    gc.collect()
     before = open_files()
 
     def make(at, trick, n_envs=1):
@@ -103,12 +104,13 @@ ENDED = "its process was ended, because it "
 ANYWHERE = [
     ("announces_4_gb", WorkerDied, ENDED + "announced 4294967295 bytes; a message has at most"),
     ("sends_noise", WorkerDied, ENDED + "sent no valid answer"),
-    ("sends_nothing", WorkerDied, ENDED + "sent no valid answer"),
     ("answers_in_another_kind", WorkerDied, ENDED + "answered "),
     ("answers_an_old_request", WorkerDied, ENDED + "answered request "),
     ("closes_its_channel", WorkerDied, ENDED + "closed its channel"),
 ]
 ONCE = [
+    ("open", "sends_nothing", WorkerDied, ENDED + "sent no valid answer"),
+    ("step", "sends_nothing", WorkerDied, ENDED + "answered a step that it never took"),
     ("reset", "answers_in_another_kind", WorkerDied, ENDED + "answered Stepped where WasReset"),
     ("step", "sends_half", WorkerTimeout, "no answer within 1.5 s"),
     ("step", "sends_half_and_dies", WorkerDied, "its process ended with exit code 3"),

@@ -22,6 +22,7 @@ from envhub.worker.spaces import (
     decode_space,
     encode_space,
     leaves,
+    outline_of,
     unflatten,
 )
 from envhub.worker.values import DTYPES
@@ -350,6 +351,6 @@ def test_a_sample_is_made_again_from_its_leaves(tree, seed):
     values = values_of(sample)
     paths = [leaf.path for leaf in leaves(space)]
     assert len(set(paths)) == len(paths) == len(values)
-    again = unflatten(space, dict(zip(paths, values, strict=True)))
+    again = unflatten(outline_of(space), dict(zip(paths, values, strict=True)))
     assert type(again) is type(sample)
     assert all(ours is theirs for ours, theirs in zip(values_of(again), values, strict=True))

@@ -1,23 +1,24 @@
 """The worker processes behind one vector environment: opened together, failing together."""
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from envhub.envs.batches import Batches
 from envhub.errors import WorkerError
 from envhub.types import Confinement, FileSource, Limits, Source, Value
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.buffers import Buffers, make_memory, needed_bytes
+from envhub.worker.channel import BrokenChannel
 from envhub.worker.host import Worker
 from envhub.worker.inline import InlineWorker
-from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, WasReset
+from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, Ticked, WasReset
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
 
 R = TypeVar("R")
-_SOON = 0.01
-"""Seconds. Answers that come within them are waited for in the cheapest way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Crew:
         self.opened: Opened | None = None
         self.spaces: tuple[AnySpace, AnySpace] | None = None
         self.buffers: Buffers | None = None
+        self.batches: Batches | None = None
 
     def open_first(self) -> None:
         """Make one env, to know what they are like."""
@@ -60,6 +62,7 @@ class Crew:
         if self.buffers is None:
             self._hire(self._size - len(self.remotes))
             self.buffers = self._share()
+            self.batches = Batches(self.buffers.observations)
         return self.buffers
 
     def ask_all(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
@@ -84,6 +87,27 @@ class Crew:
                 raise outcome
         return [outcome for outcome in outcomes if isinstance(outcome, kind)]
 
+    def tick(self, on_answer: Callable[[int], None]) -> list[Ticked | Stepped]:
+        """Step every env with its action in shared memory.
+
+        Args:
+            on_answer: Told of each row whose observation is complete, while others compute.
+        """
+        now, limit = time.monotonic(), self._opening.limits.step
+        workers = [remote.worker for remote in self.remotes if isinstance(remote.worker, Worker)]
+        for worker in workers:
+            worker.tick(limit, now)
+        outcomes = self._await(workers, on_answer)
+        self._raise_first(outcomes)
+        return outcomes  # type: ignore[return-value]  # `protocol.check` saw to their kind
+
+    def lied(self, row: int) -> WorkerError:
+        """A worker answered a tick without having taken the step: end all; the error to raise."""
+        reason = BrokenChannel("it answered a step that it never took")
+        error = self.remotes[row].worker.broken(reason)
+        self.close()
+        return error
+
     def texts(self, row: int, reply: WasReset | Stepped) -> dict[str, str]:
         """The texts of an env's observation; if they make no sense, all end."""
         try:
@@ -96,13 +120,15 @@ class Crew:
         """End all workers, after they had time to close their envs."""
         if os.getpid() != self._pid:  # a fork of the host has no say over its workers
             return
-        self.buffers = None
+        self.buffers = self.batches = None
         workers = [remote.worker for remote in self.remotes]
         close_workers(workers, limit=self._opening.limits.close)
         self.remotes = []
 
     def _exchange(
-        self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None]
+        self,
+        rows: Iterable[int],
+        ask: Callable[[int, RemoteEnv], None],
     ) -> list[Reply | WorkerError]:
         """Ask and wait, and leave no env with an answer that nobody takes."""
         asked: list[Worker | InlineWorker] = []
@@ -114,8 +140,19 @@ class Crew:
             for worker in asked:
                 worker.wait()
             raise
+        return self._await(asked)
+
+    def _await(
+        self,
+        asked: Sequence[Worker | InlineWorker],
+        on_answer: Callable[[int], None] = lambda _: None,
+    ) -> list[Reply | WorkerError]:
+        """Wait for the answers, in turn as long as they come soon."""
         try:
-            _watch([w for w in asked if isinstance(w, Worker) and not w.settle(_SOON)])
+            for number, worker in enumerate(asked):
+                if worker.busy and isinstance(worker, Worker) and not worker.settle_soon():
+                    _watch(asked)
+                on_answer(number)
             return [worker.take() for worker in asked]
         except BaseException:  # an interrupt
             self.close()
@@ -171,16 +208,14 @@ class Crew:
         raise errors[0]
 
 
-def _watch(workers: Sequence[Worker]) -> None:
+def _watch(workers: Sequence[Worker | InlineWorker]) -> None:
     """Wait for all at once: one that prints must not wait until a slower one has answered."""
-    if not workers:
-        return
+    busy = [worker for worker in workers if worker.busy and isinstance(worker, Worker)]
     board = Switchboard()
     try:
-        for worker in workers:
-            if worker.busy:
-                board.add(worker)
-        while any(worker.busy for worker in workers):
+        for worker in busy:
+            board.add(worker)
+        while any(worker.busy for worker in busy):
             board.wait()
     finally:
         board.dispose()

@@ -8,12 +8,13 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
+from envhub.envs.batches import copied
 from envhub.envs.crew import Crew, Opening, as_attribute_error
 from envhub.errors import WorkerError
 from envhub.worker.buffers import Buffers
-from envhub.worker.protocol import Done, Opened, Returned, Stepped, WasReset
+from envhub.worker.protocol import Done, Opened, Returned, Stepped, Ticked, WasReset
 from envhub.worker.remote import RemoteEnv
-from envhub.worker.spaces import leaves, unflatten
+from envhub.worker.spaces import Outline, leaves, outline_of, unflatten
 
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")
@@ -58,6 +59,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         self._ended = np.zeros(num_envs, np.bool_)
         self._texts: dict[str, list[str]] = {}
         self._scalars: frozenset[str] = frozenset()
+        self._outline: Outline = ""
 
     def __getattr__(self, name: str) -> Any:
         """The spaces, which only the env knows: the first is made to ask it."""
@@ -106,7 +108,23 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         crew, buffers = self._ready()
         if self.autoreset_mode is AutoresetMode.DISABLED:
             assert not self._ended.any(), f"reset these envs first: {self._ended}"
-        ask = self._asker(actions, buffers)
+        resetting = self.autoreset_mode is AutoresetMode.NEXT_STEP and self._ended.any()
+        if buffers.actions is not None and _fits(actions, buffers.actions):
+            buffers.actions[:, 0] = actions
+            if not resetting:
+                return self._tick(crew, buffers)
+            each = None
+        else:
+            each = self._each(actions)
+
+        def ask(row: int, remote: RemoteEnv) -> None:
+            if resetting and self._ended[row]:
+                remote.reset(None)
+            elif each is None:
+                remote.step()
+            else:
+                remote.step_with(each[row])
+
         replies = self._guarded(lambda: crew.ask_all(ask, Stepped | WasReset))  # type: ignore[arg-type]
         return self._collect(crew, replies)
 
@@ -164,6 +182,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             found = leaves(self.single_observation_space)
             self._texts = {leaf.path: [""] * self.num_envs for leaf in found if leaf.dtype is None}
             self._scalars = frozenset(leaf.path for leaf in found if leaf.scalar)
+            self._outline = outline_of(self.single_observation_space)
         return crew, buffers
 
     def _learn(self) -> Opened:
@@ -210,29 +229,39 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             raise error from exc
         return tuple(reply.value for reply in replies)
 
-    def _asker(self, actions: Any, buffers: Buffers) -> Callable[[int, RemoteEnv], None]:
-        """How each env is stepped: through shared memory if the actions fit there as they are."""
-        resetting = self.autoreset_mode is AutoresetMode.NEXT_STEP and self._ended.any()
-        shared = buffers.actions
-        if shared is not None and _fits(actions, shared):
-            shared[:, 0] = actions
-            if not resetting:
-                return lambda _, remote: remote.step()
-            each: list[Any] | None = None
-        else:
-            each = [_plain(action) for action in iterate(self.action_space, actions)]
-            if len(each) != self.num_envs:
-                raise ValueError(f"{len(each)} actions for {self.num_envs} envs.")
+    def _tick(
+        self, crew: Crew, buffers: Buffers
+    ) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Step all envs with their actions in shared memory; the way that is taken most often."""
+        batches = crew.batches if self.copy else None
+        if batches is not None:
+            batches.begin()
+        replies = self._guarded(lambda: crew.tick(batches.copy_row if batches else _ignore))
+        outcomes = buffers.outcomes()
+        numbers = outcomes["tick"].tolist()
+        terminated, truncated = outcomes["terminated"] != 0, outcomes["truncated"] != 0
+        ended = terminated | truncated
+        plain = self.autoreset_mode is not AutoresetMode.SAME_STEP or not ended.any()
+        for row, reply in enumerate(replies):
+            if type(reply) is not Ticked:
+                plain = False
+            elif reply.id != numbers[row]:
+                self._crew = None
+                raise crew.lied(row)
+        if not plain:
+            pairs = zip(replies, outcomes, strict=True)
+            return self._collect(crew, [_spelled(*pair) for pair in pairs])
+        self._ended = ended
+        values = buffers.observations if batches is None else batches.finish()
+        observations = unflatten(self._outline, values)
+        return observations, outcomes["reward"].copy(), terminated, truncated, {}
 
-        def ask(row: int, remote: RemoteEnv) -> None:
-            if resetting and self._ended[row]:
-                remote.reset(None)
-            elif each is None:
-                remote.step()
-            else:
-                remote.step_with(each[row])
-
-        return ask
+    def _each(self, actions: Any) -> list[Any]:
+        """The action of each env."""
+        each = [_plain(action) for action in iterate(self.action_space, actions)]
+        if len(each) != self.num_envs:
+            raise ValueError(f"{len(each)} actions for {self.num_envs} envs.")
+        return each
 
     def _collect(
         self, crew: Crew, replies: list[Any]
@@ -306,8 +335,8 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         assert buffers is not None
         values: dict[str, Any] = {path: tuple(texts) for path, texts in self._texts.items()}
         for path, view in buffers.observations.items():
-            values[path] = _copied(view) if self.copy else view
-        return unflatten(self.single_observation_space, values)
+            values[path] = copied(view) if self.copy else view
+        return unflatten(self._outline, values)
 
     def _observation(self, row: int) -> Any:
         """One env's observation, copied."""
@@ -315,9 +344,9 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         assert buffers is not None
         values: dict[str, Any] = {path: texts[row] for path, texts in self._texts.items()}
         for path, view in buffers.observations.items():
-            copied = _copied(view[row, ...])
-            values[path] = copied[()] if path in self._scalars else copied
-        return unflatten(self.single_observation_space, values)
+            value = copied(view[row, ...])
+            values[path] = value[()] if path in self._scalars else value
+        return unflatten(self._outline, values)
 
 
 def _fits(actions: Any, shared: Array) -> bool:
@@ -336,6 +365,13 @@ def _plain(action: Any) -> Any:
     return action
 
 
-def _copied(view: Array) -> Array:
-    """A copy; a byte of a foreign bool that is neither 0 nor 1 is made one of them."""
-    return np.asarray(view.view(np.uint8) != 0) if view.dtype == np.bool_ else view.copy()
+def _spelled(reply: Ticked | Stepped, outcome: Any) -> Stepped:
+    """A reply that says itself what came of the step."""
+    if isinstance(reply, Stepped):
+        return reply
+    _, reward, terminated, truncated = outcome.item()
+    return Stepped(reply.id, [reward], bool(terminated), bool(truncated), [], {}, {})
+
+
+def _ignore(_: int) -> None:
+    """Where nobody copies."""

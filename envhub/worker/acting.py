@@ -13,7 +13,7 @@ from envhub.policies.runner import Runner
 from envhub.types import Benchmark, FileSource, PolicySource
 from envhub.worker.loader import load_file, load_object
 from envhub.worker.protocol import LoadPolicy, Told
-from envhub.worker.spaces import AnySpace, decode_space, leaves, unflatten
+from envhub.worker.spaces import AnySpace, decode_space, leaves, outline_of, unflatten
 from envhub.worker.writing import writers
 
 
@@ -123,7 +123,7 @@ def context_of(told: Told) -> Context:
 def part_of(space: AnySpace, values: Mapping[str, Any]) -> Any:
     """An observation from the values at some of its leaves; the keys of others are left out."""
     if len(values) == len(leaves(space)):
-        return unflatten(space, values)
+        return unflatten(outline_of(space), values)
     part: dict[str, Any] = {}
     for path, value in values.items():
         *parents, last = path.split("/")

@@ -8,6 +8,7 @@ from the same spaces.
 import fcntl
 import mmap
 import os
+import struct
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,17 @@ CHUNK = 64
 Array = np.ndarray[Any, Any]
 
 _PULSE = Leaf("", np.dtype(np.int64), ())
+_OUTCOME = Leaf("", np.dtype(np.uint8), (32,))
+OUTCOME = struct.Struct("=qd??")
+"""What came of a tick: its number, the reward, and whether it terminated or truncated."""
+_FIELDS = np.dtype(
+    {
+        "names": ["tick", "reward", "terminated", "truncated"],
+        "formats": ["=i8", "=f8", "u1", "u1"],
+        "offsets": [0, 8, 16, 17],
+        "itemsize": _OUTCOME.nbytes,
+    }
+)
 
 
 class Buffers:
@@ -32,7 +44,8 @@ class Buffers:
 
     Beside observations and actions there is a pulse for each row. A worker that takes many steps at
     one request sets it to twice the number of steps taken, plus one while it waits for a policy
-    beside it: so the host can tell a long episode from a hanging step, and whose step it is.
+    beside it: so the host can tell a long episode from a hanging step, and whose step it is. And
+    there is the outcome of a tick for each row, which the worker packs and the host copies out.
     """
 
     def __init__(self, fd: int, rows: int, observation: AnySpace, action: AnySpace) -> None:
@@ -40,6 +53,7 @@ class Buffers:
         size = needed_bytes(rows, observation, action)
         memory = np.frombuffer(mmap.mmap(fd, size), np.uint8)
         self.pulse, offset = _view(memory, 0, _PULSE, (rows,))
+        self._outcomes, offset = _view(memory, offset, _OUTCOME, (rows,))
         self.observations: dict[str, Array] = {}
         for leaf in array_leaves(observation):
             self.observations[leaf.path], offset = _view(memory, offset, leaf, (rows,))
@@ -47,6 +61,14 @@ class Buffers:
         leaf_of_action = shared_action(action)
         if leaf_of_action is not None:
             self.actions, offset = _view(memory, offset, leaf_of_action, (rows, CHUNK))
+
+    def outcomes(self) -> Array:
+        """What came of the last tick of each row, copied: the worker can change what is there."""
+        return self._outcomes.copy().view(_FIELDS)[:, 0]
+
+    def outcome_of(self, row: int) -> memoryview:
+        """Where `OUTCOME` is packed to."""
+        return memoryview(self._outcomes[row])
 
 
 def make_memory(size: int) -> int:
@@ -59,8 +81,8 @@ def make_memory(size: int) -> int:
 
 def needed_bytes(rows: int, observation: AnySpace, action: AnySpace) -> int:
     """The size of a memory for so many rows."""
-    total = _padded(_PULSE.nbytes * rows)
-    total += sum(_padded(leaf.nbytes * rows) for leaf in array_leaves(observation))
+    each = (_PULSE, _OUTCOME, *array_leaves(observation))
+    total = sum(_padded(leaf.nbytes * rows) for leaf in each)
     leaf = shared_action(action)
     if leaf is not None:
         total += _padded(leaf.nbytes * rows * CHUNK)

@@ -8,11 +8,16 @@ from contextlib import suppress
 _LENGTH = struct.Struct("<I")
 MAX_FRAME = 64 * 2**20
 """Bytes. A rendered 4K frame has 25 MB."""
+_EMPTY = _LENGTH.pack(0)
+"""A frame without a payload."""
 _READ = 2**16
 _FD = struct.Struct("=i")
 _FD_SPACE = socket.CMSG_SPACE(4 * _FD.size)
-# Also in a host that has given SIGPIPE its default action back.
-_NO_SIGPIPE = socket.MSG_NOSIGNAL
+# No signal also in a host that has given SIGPIPE its default action back.
+_DONTWAIT = int(socket.MSG_DONTWAIT)
+_AT_ONCE = _DONTWAIT | int(socket.MSG_NOSIGNAL)
+_SOON = struct.pack("@ll", 0, 10_000)
+"""The longest wait of a patient `HostChannel.receive`, as the kernel takes it: 10 ms."""
 
 
 class BrokenChannel(Exception):
@@ -26,10 +31,14 @@ class Channel:
         self._socket = socket.socket(fileno=fd)
         self._frames = _Frames()
         self._fds: deque[int] = deque()
+        self._expecting = True
 
     def send(self, payload: bytes) -> None:
         """Send one frame."""
-        self._socket.sendall(_LENGTH.pack(len(payload)) + payload)
+        if payload:
+            self._socket.sendall(_LENGTH.pack(len(payload)) + payload)
+        else:
+            self._socket.send(_EMPTY)
 
     def receive(self) -> bytes:
         """The next frame.
@@ -37,21 +46,30 @@ class Channel:
         Raises:
             EOFError: The host has closed its end.
         """
+        frames = self._frames
         while True:
-            payload = self._frames.take()
-            if payload is not None:
-                return payload
-            got, ancillary, _, _ = self._socket.recvmsg_into([self._frames.room()], _FD_SPACE)
-            for level, kind, data in ancillary:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                    self._fds.extend(fd for (fd,) in _FD.iter_unpack(data))
-            if not got:
-                raise EOFError
-            self._frames.fill(got)
+            if frames.filled:
+                payload = frames.take()
+                if payload is not None:
+                    return payload
+            got = self._pull() if self._expecting else self._socket.recv_into(frames.room())
+            if frames.fill(got):
+                return b""
+
+    def expect_fds(self, *, expecting: bool) -> None:
+        """Whether descriptors may come; to look for them takes time."""
+        self._expecting = expecting
 
     def take_fd(self) -> int:
         """The oldest descriptor that came along with frames."""
         return self._fds.popleft()
+
+    def _pull(self) -> int:
+        got, ancillary, _, _ = self._socket.recvmsg_into([self._frames.room()], _FD_SPACE)
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                self._fds.extend(fd for (fd,) in _FD.iter_unpack(data))
+        return got
 
 
 class HostChannel:
@@ -59,9 +77,9 @@ class HostChannel:
 
     def __init__(self) -> None:
         self._socket, self.worker_end = socket.socketpair()
-        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SOON)
         self._frames = _Frames()
-        self._out = memoryview(b"")
+        self._out: bytes | memoryview = b""
         self._fds: tuple[int, ...] = ()
 
     def fileno(self) -> int:
@@ -75,8 +93,9 @@ class HostChannel:
 
     def send(self, payload: bytes, fds: tuple[int, ...] = ()) -> None:
         """Send one frame, now or as `flush` finds room."""
+        frame = _LENGTH.pack(len(payload)) + payload if payload else _EMPTY
+        self._out = b"".join((self._out, frame)) if self._out else frame
         self._fds = fds
-        self._out = memoryview(b"".join((self._out, _LENGTH.pack(len(payload)), payload)))
         self.flush()
 
     def flush(self) -> None:
@@ -85,16 +104,42 @@ class HostChannel:
             if self._fds:
                 rights = b"".join(_FD.pack(fd) for fd in self._fds)
                 ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
-                sent = self._socket.sendmsg([self._out], ancillary, _NO_SIGPIPE)
+                sent = self._socket.sendmsg([self._out], ancillary, _AT_ONCE)
                 self._fds = ()
             else:
-                sent = self._socket.send(self._out, _NO_SIGPIPE)
+                sent = self._socket.send(self._out, _AT_ONCE)
         except BlockingIOError:
             return
         except OSError:  # it has died: its end is seen by other means
             self._drop()
             return
-        self._out = self._out[sent:] if sent < len(self._out) else memoryview(b"")
+        self._out = memoryview(self._out)[sent:] if sent < len(self._out) else b""
+
+    def tick(self) -> None:
+        """Send an empty frame: the cheapest message of all."""
+        if not self._out:
+            try:
+                if self._socket.send(_EMPTY, _AT_ONCE) == len(_EMPTY):
+                    return
+            except OSError:  # no room, or it has died
+                pass
+        self.send(b"")
+
+    def ticked(self) -> bool:
+        """Wait some milliseconds for an empty frame that comes alone; says whether it came.
+
+        Whatever else comes is kept for `receive`. This is the cheapest wait there is, but it does
+        not see a worker's death if its children live on.
+
+        Raises:
+            EOFError: It has closed its end.
+        """
+        try:
+            return self._frames.fill(self._socket.recv_into(self._frames.room()))
+        except BlockingIOError:
+            return False
+        except OSError as exc:
+            raise EOFError from exc
 
     def receive(self) -> bytes | None:
         """A frame if one is complete, else None.
@@ -103,19 +148,18 @@ class HostChannel:
             BrokenChannel: The other side announced a frame that is too long.
             EOFError: It has closed its end.
         """
-        payload = self._frames.take()
-        if payload is not None:
-            return payload
+        frames = self._frames
+        if frames.filled:
+            payload = frames.take()
+            if payload is not None:
+                return payload
         try:
-            got = self._socket.recv_into(self._frames.room())
+            got = self._socket.recv_into(frames.room(), 0, _DONTWAIT)
         except BlockingIOError:
             return None
         except OSError as exc:
             raise EOFError from exc
-        if not got:
-            raise EOFError
-        self._frames.fill(got)
-        return self._frames.take()
+        return b"" if frames.fill(got) else frames.take()
 
     def close(self) -> None:
         """Close the host's end, also for those who inherited it by a fork of the host."""
@@ -126,7 +170,7 @@ class HostChannel:
         self._drop()
 
     def _drop(self) -> None:
-        self._out, self._fds = memoryview(b""), ()
+        self._out, self._fds = b"", ()
 
 
 class _Frames:
@@ -134,24 +178,40 @@ class _Frames:
 
     def __init__(self) -> None:
         self._data = bytearray(_READ)
+        self._room = memoryview(self._data)
         self._start = 0
         self._end = 0
+
+    @property
+    def filled(self) -> bool:
+        """Whether there are bytes that were not taken."""
+        return self._start < self._end
 
     def room(self) -> memoryview:
         """Where the next bytes go."""
         if self._start == self._end:
             self._start = self._end = 0
-            if len(self._data) > _READ:
-                self._data = bytearray(_READ)
+            if len(self._data) == _READ:
+                return self._room
+            self._renew(b"", _READ)
         elif len(self._data) - self._end < _READ:
-            self._data = self._data[self._start : self._end]
-            self._start, self._end = 0, len(self._data)
-            self._data += bytes(max(_READ, self._end))
-        return memoryview(self._data)[self._end :]
+            rest = self._data[self._start : self._end]
+            self._start, self._end = 0, len(rest)
+            self._renew(rest, max(_READ, self._end))
+        return self._room[self._end :]
 
-    def fill(self, count: int) -> None:
-        """So many bytes went there."""
+    def fill(self, count: int) -> bool:
+        """So many bytes went there; says whether they were one empty frame, which is taken.
+
+        Raises:
+            EOFError: There were none.
+        """
+        if count == _LENGTH.size and not self._end and self._data.startswith(_EMPTY):
+            return True
+        if not count:
+            raise EOFError
         self._end += count
+        return False
 
     def take(self) -> bytes | None:
         """The first frame, if it is whole."""
@@ -164,4 +224,8 @@ class _Frames:
         if self._end < body + length:
             return None
         self._start = body + length
-        return bytes(memoryview(self._data)[body : self._start])
+        return bytes(self._room[body : self._start])
+
+    def _renew(self, content: bytes | bytearray, extra: int) -> None:
+        self._data = bytearray(content) + bytes(extra)
+        self._room = memoryview(self._data)

@@ -29,7 +29,17 @@ from envhub.runtime.visible import interpreter_paths
 from envhub.types import Confinement
 from envhub.worker.channel import BrokenChannel, HostChannel
 from envhub.worker.log import Log
-from envhub.worker.protocol import Failed, Play, Reply, Request, check, decode_reply, encode
+from envhub.worker.protocol import (
+    Failed,
+    Play,
+    Reply,
+    Request,
+    Tick,
+    Ticked,
+    check,
+    decode_reply,
+    encode,
+)
 
 Role = Literal["env", "policy"]
 
@@ -163,19 +173,37 @@ class Worker:
         else:
             self._settle(WorkerDied(self._what(), self._ending, log=self.log.tail()))
 
+    def tick(self, limit: float, now: float) -> None:
+        """Ask for a step with what is in shared memory: the request that must cost least.
+
+        Args:
+            limit: Seconds until it must be answered.
+            now: The time on the monotonic clock.
+        """
+        self._request = Tick(self._request.id + 1 if self._request else 1)
+        self._verb = "step"
+        self._beat = 0
+        self._limit = limit
+        self.deadline = now + limit
+        self.busy = True
+        if not self.ended:
+            self.channel.tick()
+        else:
+            self._settle(WorkerDied(self._what(), self._ending, log=self.log.tail()))
+
     def wait(self) -> Reply | WorkerError:
         """Wait for the outcome of the request that is under way."""
-        self.settle(math.inf)
-        return self.take()
-
-    def settle(self, seconds: float) -> bool:
-        """Wait so long for the outcome; says whether it is there."""
-        until = time.monotonic() + seconds
         while self.busy:
             self.read()
-            if self.busy and not self._block(until):
-                return False
-        return True
+            if self.busy:
+                self._block()
+        return self.take()
+
+    def settle_soon(self) -> bool:
+        """Wait some milliseconds for the outcome, in the cheapest way; says if it is there."""
+        if self.busy:
+            self._see(self._tick_or_more)
+        return not self.busy
 
     def take(self) -> Reply | WorkerError:
         """The outcome of the request, once it is there."""
@@ -185,10 +213,12 @@ class Worker:
 
     def read(self) -> None:
         """Take an answer from the channel, if one is whole."""
+        self._see(self._receive)
+
+    def _see(self, look: Callable[[], None]) -> None:
+        """Look at the channel, and see to what can be wrong with it."""
         try:
-            payload = self.channel.receive()
-            if payload is not None:
-                self._accept(decode_reply(payload))
+            look()
         except BrokenChannel as exc:
             self.fail(self.broken(exc))
         except EOFError:
@@ -197,6 +227,20 @@ class Worker:
                 self.fail(self.broken(BrokenChannel("it closed its channel")))
             else:
                 self.died()
+
+    def _receive(self) -> None:
+        payload = self.channel.receive()
+        if payload is not None:
+            self._accept(decode_reply(payload, self._request))
+
+    def _tick_or_more(self) -> None:
+        """Wait a little; most often a tick is answered, and then nothing has to be decoded."""
+        if not self.channel.ticked():
+            self._receive()
+        elif type(self._request) is Tick and not self.channel.unsent:
+            self._settle(Ticked(self._request.id))
+        else:
+            raise BrokenChannel("it sent no valid answer: an empty one")
 
     def died(self) -> None:
         """The process has ended; an answer that it left behind still counts."""
@@ -239,15 +283,12 @@ class Worker:
         self.log.close()
         remove_tree(self._scratch)
 
-    def _block(self, until: float) -> bool:
-        """Wait until something happens to this process, and see to it; False if it is too late."""
-        now = time.monotonic()
-        if self.deadline <= now:
+    def _block(self) -> None:
+        """Wait until something happens to this process, and see to it."""
+        patience = self.deadline - time.monotonic()
+        if patience <= 0:
             self.overdue()
-            return True
-        if until <= now:
-            return False
-        patience = min(self.deadline, until) - now
+            return
         room = select.POLLOUT if self.channel.unsent else 0
         poll = self._own_poll()
         poll.modify(self.channel.fileno(), select.POLLIN | room)
@@ -257,10 +298,9 @@ class Worker:
                     poll.unregister(fd)
             elif fd == self.child.pidfd:
                 self.died()
-                return True
+                return
             elif room:
                 self.channel.flush()
-        return True
 
     def _own_poll(self) -> select.poll:
         if self._poll is None:
@@ -274,7 +314,8 @@ class Worker:
             raise BrokenChannel("it answered without having been asked")
         if self.channel.unsent:
             raise BrokenChannel("it answered before it was asked")
-        check(self._request, reply)
+        if type(reply) is not Ticked:
+            check(self._request, reply)
         if isinstance(reply, Failed):
             self._settle(self._raised(reply))
         else:
@@ -293,9 +334,7 @@ class Worker:
 
     def _read_rest(self) -> None:
         try:
-            payload = self.channel.receive()
-            if payload is not None:
-                self._accept(decode_reply(payload))
+            self._receive()
         except (BrokenChannel, EOFError):
             return
 

@@ -35,7 +35,7 @@ class InlineWorker:
         """Answer a request; there is no limit."""
         self._last = request.id
         self._fds.extend(os.dup(fd) for fd in fds)
-        reply = decode_reply(self._session.answer(request))
+        reply = decode_reply(self._session.answer(request), request)
         check(request, reply)
         if isinstance(reply, Failed):
             what = f"{verb} of {self.subject} in {self.name}"
@@ -53,6 +53,9 @@ class InlineWorker:
     def take_fd(self) -> int:
         """The oldest descriptor that came along."""
         return self._fds.popleft()
+
+    def expect_fds(self, *, expecting: bool) -> None:
+        """They come along with the request itself."""
 
     def wait(self) -> Reply | WorkerError:
         """The outcome, which is there already."""

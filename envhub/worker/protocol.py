@@ -161,10 +161,18 @@ class Act(_Message, frozen=True):
     """Episodes that have ended."""
 
 
-Request = (
+class Tick(_Message, frozen=True):
+    """Take one step with the action in shared memory, and observe all. Answer: Ticked, or Stepped.
+
+    On the wire it is an empty frame; its id follows that of the request before.
+    """
+
+
+_Encoded = (
     Load | Open | Attach | Reset | Step | Render | Call | SetAttr | Close | LoadPolicy | Play
     | MapSlot | Act
 )  # fmt: skip
+Request = _Encoded | Tick
 
 
 class Loaded(_Message, frozen=True):
@@ -253,49 +261,69 @@ class Acted(_Message, frozen=True):
     actions: Any
 
 
-Reply = (
+class Ticked(_Message, frozen=True):
+    """A step was taken, and what came of it is in shared memory: its info was empty.
+
+    On the wire it is an empty frame. The number of the tick stands in shared memory too.
+    """
+
+
+_EncodedReply = (
     Loaded | Opened | Done | WasReset | Stepped | Returned | Failed | PolicyLoaded | Played | Acted
 )
+Reply = _EncodedReply | Ticked
 
-_EXPECTED: dict[type[Request], type[Reply]] = {
-    Load: Loaded,
-    Open: Opened,
-    Attach: Done,
-    Reset: WasReset,
-    Step: Stepped,
-    Render: Returned,
-    Call: Returned,
-    SetAttr: Done,
-    Close: Done,
-    LoadPolicy: PolicyLoaded,
-    Play: Played,
-    MapSlot: Done,
-    Act: Acted,
+_EXPECTED: dict[type[Request], tuple[type[Reply], ...]] = {
+    Load: (Loaded, Failed),
+    Open: (Opened, Failed),
+    Attach: (Done, Failed),
+    Reset: (WasReset, Failed),
+    Step: (Stepped, Failed),
+    Render: (Returned, Failed),
+    Call: (Returned, Failed),
+    SetAttr: (Done, Failed),
+    Close: (Done, Failed),
+    LoadPolicy: (PolicyLoaded, Failed),
+    Play: (Played, Failed),
+    MapSlot: (Done, Failed),
+    Act: (Acted, Failed),
+    Tick: (Stepped, Failed),
 }
 
+_ONE = Step(0, 1, None)
 _SMALL = 2**20
 """Bytes of an answer that cannot harm, however many parts it has."""
 _encoder = msgspec.msgpack.Encoder()
-_requests: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request, ext_hook=extension)
-_replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply, ext_hook=extension)
+_requests: msgspec.msgpack.Decoder[_Encoded] = msgspec.msgpack.Decoder(_Encoded, ext_hook=extension)
+_replies: msgspec.msgpack.Decoder[_EncodedReply] = msgspec.msgpack.Decoder(
+    _EncodedReply, ext_hook=extension
+)
 
 
 def encode(message: Request | Reply) -> bytes:
     """A message as the payload of a frame; its values must be portable."""
+    if type(message) is Tick or type(message) is Ticked:
+        return b""
     return _encoder.encode(message)
 
 
-def decode_request(payload: bytes) -> Request:
-    """A frame from the host."""
-    return _requests.decode(payload)
+def decode_request(payload: bytes, last: int) -> Request:
+    """A frame from the host, after the request with the number `last`."""
+    return _requests.decode(payload) if payload else Tick(last + 1)
 
 
-def decode_reply(payload: bytes) -> Reply:
+def decode_reply(payload: bytes, request: Request | None = None) -> Reply:
     """A frame from a worker, which may be anything.
+
+    Args:
+        payload: The frame.
+        request: What it was asked.
 
     Raises:
         BrokenChannel: It is no answer.
     """
+    if not payload and type(request) is Tick:
+        return Ticked(request.id)
     if len(payload) > _SMALL:
         check_parts(payload)
     try:
@@ -313,13 +341,15 @@ def check(request: Request, reply: Reply) -> None:
     if reply.id != request.id:
         raise BrokenChannel(f"it answered request {reply.id} when {request.id} was asked")
     expected = _EXPECTED[type(request)]
-    if not isinstance(reply, expected | Failed):
+    if not isinstance(reply, expected):
         kind = type(reply).__name__
-        raise BrokenChannel(f"it answered {kind} where {expected.__name__} was due")
+        raise BrokenChannel(f"it answered {kind} where {expected[0].__name__} was due")
     if isinstance(request, Step) and isinstance(reply, Stepped):
         _check_steps(request, reply, scored=request.scored)
     elif isinstance(request, Play) and isinstance(reply, Played):
         _check_steps(request, reply, scored=True)
+    elif isinstance(request, Tick) and isinstance(reply, Stepped):
+        _check_steps(_ONE, reply, scored=False)
 
 
 def _check_steps(request: Step | Play, reply: Stepped | Played, *, scored: bool) -> None:

@@ -16,13 +16,14 @@ def serve(role: str, descriptor: int) -> None:
     """Answer requests until the host closes the channel, then close the env and end."""
     os.set_inheritable(descriptor, False)
     channel = Channel(descriptor)
-    session = _session(role, channel)
+    session, last = _session(role, channel), 0
     while True:
         try:
-            request = decode_request(channel.receive())
+            request = decode_request(channel.receive(), last)
         except (EOFError, ConnectionError):
             break
         channel.send(session.answer(request))
+        last = request.id
     session.close()
 
 

@@ -4,7 +4,7 @@ import os
 import platform
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from envhub.errors import ContractError
 from envhub.plugins import Plugins
 from envhub.worker.acting import Player, context_of, decoded_spaces, make_runner
 from envhub.worker.answering import answer_with
-from envhub.worker.buffers import Buffers
+from envhub.worker.buffers import OUTCOME, Buffers
 from envhub.worker.observing import observers
 from envhub.worker.packages import relevant_packages
 from envhub.worker.program import Program, find_task, load_program
@@ -38,6 +38,8 @@ from envhub.worker.protocol import (
     SetAttr,
     Step,
     Stepped,
+    Tick,
+    Ticked,
     WasReset,
 )
 from envhub.worker.spaces import encode_space, leaves
@@ -51,6 +53,10 @@ class Descriptors(Protocol):
 
     def take_fd(self) -> int:
         """The oldest."""
+        ...
+
+    def expect_fds(self, *, expecting: bool) -> None:
+        """Whether one may come with the next request."""
         ...
 
 
@@ -67,6 +73,7 @@ class Session:
         self._every: frozenset[str] = frozenset()
         self._observers: tuple[Any, ...] = ()
         self._writers: list[Writer] = []
+        self._outcome = memoryview(b"")
         self._reported: set[str] = set()
         self._player: Player | None = None
         self._at_policy = False
@@ -76,6 +83,7 @@ class Session:
             Attach: self._attach,
             Reset: self._reset,
             Step: self._step,
+            Tick: self._tick,
             Render: self._render,
             Call: self._call,
             SetAttr: self._set_attr,
@@ -87,9 +95,10 @@ class Session:
     def answer(self, request: Request) -> bytes:
         """Do what is asked; whatever foreign code raises becomes an answer too."""
         self._at_policy = False
-        return answer_with(
-            self._handlers, request, where=lambda: "policy" if self._at_policy else "env"
-        )
+        return answer_with(self._handlers, request, where=self._where)
+
+    def _where(self) -> Literal["env", "policy"]:
+        return "policy" if self._at_policy else "env"
 
     def _load(self, request: Load) -> Loaded:
         self._program = load_program(request, self._plugins)
@@ -100,6 +109,7 @@ class Session:
         """Close the env, if one is open, and the policy beside it."""
         env, self._env, self._observers, self._buffers = self._env, None, (), None
         player, self._writers, self._player = self._player, [], None
+        self._outcome = memoryview(b"")
         if player is not None:
             player.close()
         if env is not None:
@@ -117,6 +127,7 @@ class Session:
         for wrapper in self._plugins.wrappers(task):
             env = wrapper(env)
         self._env = env
+        self._channel.expect_fds(expecting=True)
         self._every = frozenset(leaf.path for leaf in leaves(env.observation_space))
         self._observers = observers(env)
         return Opened(
@@ -135,7 +146,9 @@ class Session:
             self._buffers = Buffers(fd, request.rows, space, action)
         finally:
             os.close(fd)
+            self._channel.expect_fds(expecting=False)
         self._row = request.row
+        self._outcome = self._buffers.outcome_of(request.row)
         self._writers = writers(env.observation_space, self._buffers.observations, request.row)
         return Done(request.id)
 
@@ -164,6 +177,22 @@ class Session:
         texts = self._write(observation, wanted)
         shown = {} if request.scored else self._what_can_cross(info, "info")
         return Stepped(request.id, rewards, terminated, truncated, successes, shown, texts)
+
+    def _tick(self, request: Tick) -> Ticked | Stepped:
+        """One step and nothing else: what a step costs beside the env is here."""
+        env, buffers = self._open_env(), self._memory()
+        if self._observers:
+            self._observe(None)
+        result = take_step(env, _action(buffers, self._row, 0))
+        observation, reward, terminated, truncated, info = result
+        texts: dict[str, str] = {}
+        for writer in self._writers:
+            writer.write(observation, texts)
+        if texts or info or type(info) is not dict:
+            shown = self._what_can_cross(info, "info")
+            return Stepped(request.id, [reward], terminated, truncated, [], shown, texts)
+        OUTCOME.pack_into(self._outcome, 0, request.id, reward, terminated, truncated)
+        return Ticked(request.id)
 
     def _load_policy(self, request: LoadPolicy) -> PolicyLoaded:
         self._at_policy = True

@@ -16,6 +16,8 @@ from gymnasium import spaces
 from envhub.worker.values import DTYPES, portable
 
 AnySpace = spaces.Space[Any]
+Outline = str | dict[str, "Outline"] | tuple["Outline", ...]
+"""Nested as the values of a space are, with paths as leaves."""
 _MAX_BYTES = 2**30
 """Of one observation."""
 _MAX_PARTS = 4096
@@ -200,16 +202,24 @@ def leaf_keys(
     return found
 
 
-def unflatten(space: AnySpace, values: Mapping[str, Any], path: str = "") -> Any:
-    """The value of a space from the values at its leaves."""
+def outline_of(space: AnySpace, path: str = "") -> Outline:
+    """The shape of a space's values, with the path of each leaf in its place."""
     match space:
         case spaces.Dict():
-            return {k: unflatten(v, values, _join(path, k)) for k, v in space.items()}
+            return {k: outline_of(v, _join(path, k)) for k, v in space.items()}
         case spaces.Tuple():
-            parts = enumerate(space.spaces)
-            return tuple(unflatten(v, values, _join(path, str(i))) for i, v in parts)
+            return tuple(outline_of(v, _join(path, str(i))) for i, v in enumerate(space.spaces))
         case _:
-            return values[path]
+            return path
+
+
+def unflatten(shape: Outline, values: Mapping[str, Any]) -> Any:
+    """The value of a space from the values at its leaves."""
+    if type(shape) is str:
+        return values[shape]
+    if type(shape) is dict:
+        return {key: unflatten(part, values) for key, part in shape.items()}
+    return tuple([unflatten(part, values) for part in shape])
 
 
 def _decode(spec: SpaceSpec) -> Any:

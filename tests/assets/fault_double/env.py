@@ -99,7 +99,7 @@ def answer(kind=None, number=None):
     match kind or type(asked).__name__:
         case "Reset":
             return framed(encode(WasReset(number, {}, {"word": WORD})))
-        case "Step":
+        case "Step" | "Tick":
             return framed(encode(Stepped(number, [1.0], False, False, [], {}, {"word": WORD})))
         case _:
             return framed(encode(Done(number)))
@@ -162,7 +162,7 @@ def answers_an_old_request():
 
 
 def answers_in_another_kind():
-    other = {"Reset": "Step", "Step": "Reset"}.get(type(request()).__name__, "Step")
+    other = {"Reset": "Step", "Tick": "Reset"}.get(type(request()).__name__, "Step")
     send_and_sleep(answer(other))
 
 
