@@ -96,6 +96,7 @@ class Engine:
         self._wanting: list[Slot] = []
         self._since: dict[int, float] = {}
         self._leaving: list[Worker | InlineWorker] = []
+        self._spaces: list[tuple[AnySpace, AnySpace]] = []
 
     def run(self) -> None:
         """Run until every episode has a record, or until `stopping` has taken effect.
@@ -205,7 +206,7 @@ class Engine:
 
     def _on_opened(self, slot: Slot, opened: Opened) -> None:
         slot.open_task = slot.task
-        if slot.take_spaces(opened):
+        if slot.take_spaces(opened, self._spaces):
             slot.share_memory()
         else:
             slot.attach()

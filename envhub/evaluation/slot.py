@@ -77,8 +77,13 @@ class Slot:
         assert self.playing is not None
         return self.playing
 
-    def take_spaces(self, opened: Opened) -> bool:
+    def take_spaces(self, opened: Opened, known: list[tuple[AnySpace, AnySpace]]) -> bool:
         """Note what the env is like; whether it needs another memory than before.
+
+        Args:
+            opened: What the worker said.
+            known: All pairs of spaces so far; equal ones become one object, because comparing
+                spaces takes longer than a step.
 
         Raises:
             WorkerError: The spaces make no sense.
@@ -90,7 +95,10 @@ class Slot:
                 f"The action space {spaces[1]} is no single array; policies act in Box, Discrete, "
                 "MultiDiscrete and MultiBinary spaces."
             )
-        fresh = self._buffers is None or spaces != self.spaces
+        if spaces not in known:
+            known.append(spaces)
+        spaces = known[known.index(spaces)]
+        fresh = self._buffers is None or spaces is not self.spaces
         self.spaces = spaces
         return fresh
 
