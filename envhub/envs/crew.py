@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from envhub.errors import WorkerError
-from envhub.types import Confinement, FileSource, Limits, Source, Value
+from envhub.types import HERE, Confinement, FileSource, Interpreter, Limits, Source, Value
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.buffers import Buffers, make_memory, needed_bytes
 from envhub.worker.host import Worker
@@ -31,6 +31,8 @@ class Opening:
     limits: Limits
     horizon: int
     """For envs that have none; a vector environment itself never truncates."""
+    interpreter: Interpreter = HERE
+    """What the workers run on."""
 
     @property
     def confinement(self) -> Confinement | None:
@@ -127,7 +129,12 @@ class Crew:
         try:
             for row in new:
                 self.remotes.append(
-                    RemoteEnv(f"env {row}", opening.limits, confinement=opening.confinement)
+                    RemoteEnv(
+                        f"env {row}",
+                        opening.limits,
+                        confinement=opening.confinement,
+                        interpreter=opening.interpreter,
+                    )
                 )
         except BaseException:  # no more processes or descriptors to be had
             self.close()
