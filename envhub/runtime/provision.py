@@ -70,25 +70,50 @@ def provision(
     if inline:
         why = f"requires what is not here: {unmet[0]}" if unmet else "is to have its own"
         raise UsageError(
-            f"--workers 0 runs everything in this process, but {_name(source)} {why}. Leave "
+            f"--workers 0 runs everything in this process, but {source.name} {why}. Leave "
             "--workers 0 out, or take --runtime here."
         )
-    return build(source, declared, pins, note=note)
+    return build(
+        declared,
+        pins,
+        name=source.name,
+        line=rebuild_line(source),
+        plugin=source.name if isinstance(source, PluginSource) else None,
+        note=note,
+    )
 
 
-def build(source: Source, declared: Requirements, pins: "Pins | None", *, note: Say) -> Interpreter:
-    """The interpreter of the runtime for requirements; built unless it is there."""
+def build(
+    declared: Requirements,
+    pins: "Pins | None",
+    *,
+    name: str,
+    line: str,
+    plugin: str | None = None,
+    note: Say = lambda _: None,
+) -> Interpreter:
+    """The interpreter of the runtime for what is required; built unless it is there.
+
+    Args:
+        declared: What an env file declares.
+        pins: Complete pins, if there are any.
+        name: Of the benchmark.
+        line: What to type to try again.
+        plugin: The one that the benchmark comes with.
+        note: Told what takes its time.
+
+    Raises:
+        RuntimeUnavailable: It cannot be built.
+    """
     # Imported here: most benchmarks run on this interpreter.
     from envhub.runtime.resolve import refuse_python, resolve
     from envhub.runtime.venv import ensure_runtime
 
-    name, line = _name(source), rebuild_line(source)
     refuse_python(declared.python, name)
     complete = pins if pins is not None else resolve(declared, name=name, line=line)
-    others = [find(plugin).distribution for plugin in chosen() or ()]
-    if isinstance(source, PluginSource):
-        others.insert(0, find(source.name).distribution)
-    return ensure_runtime(complete, others, name=name, line=line, note=note)
+    plugins = [*([plugin] if plugin else ()), *(chosen() or ())]
+    distributions = [find(plugin).distribution for plugin in plugins]
+    return ensure_runtime(complete, distributions, name=name, line=line, note=note)
 
 
 def requirements_of(
@@ -161,8 +186,8 @@ def _stay(source: Source, unmet: tuple[str, ...], *, locked: bool, say: Say) -> 
         return HERE
     shown = ", ".join(unmet[:5]) + (f" and {len(unmet) - 5} more" if unmet[5:] else "")
     if locked:
-        raise SourceCorrupt(f"{_name(source)} is locked to what is not here: {shown}.")
-    say(f"{_name(source)} runs here all the same, but requires {shown}.")
+        raise SourceCorrupt(f"{source.name} is locked to what is not here: {shown}.")
+    say(f"{source.name} runs here all the same, but requires {shown}.")
     return replace(HERE, unmet=unmet)
 
 
@@ -178,7 +203,3 @@ def _plugin_pins(source: PluginSource, target: str) -> "Pins":
         if path.is_file():
             return parse_pins(path.read_text(encoding="utf-8"), target, may_build=True)
     raise ContractError(f"Plugin {source.name!r} names {target}, but there is no such file.")
-
-
-def _name(source: Source) -> str:
-    return source.name

@@ -1,8 +1,8 @@
 """From the requirements of an env file to complete pins.
 
-uv gets the requirement lines, which were parsed and filtered, and the user's own settings; nothing
-else that the file says. It takes wheels only, so that no code of a package runs. Its answer is kept:
-the same requirements mean the same pins tomorrow, and offline.
+uv gets the requirement lines, which were parsed and filtered, and the user's own settings, but
+nothing else that the file says. It takes wheels only, so that no code of a package runs. Its answer
+is kept: the same requirements mean the same pins tomorrow, and offline.
 """
 
 import hashlib
