@@ -118,7 +118,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _pin(line: str, where: str) -> Pin:
-    plain = re.sub(r"\s#.*", "", line)
+    plain = re.sub(r"\s+#.*", "", line)
     match = _LINE.fullmatch(plain)
     if match is None:
         raise ContractError(

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from configparser import Error, RawConfigParser
 from pathlib import Path
 
+_SYSTEM = Path("/etc")
 _KEPT = frozenset({
     "DBUS_SESSION_BUS_ADDRESS", "HOME", "LANG", "LD_LIBRARY_PATH", "NETRC", "PATH", "TMPDIR",
     "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "UV_ALLOW_INSECURE_HOST", "UV_CACHE_DIR",
@@ -84,9 +85,8 @@ def _uv_files(variables: Mapping[str, str]) -> Iterator[Path]:
     if variables.get("UV_NO_CONFIG"):
         return
     yield _config_home(variables) / "uv/uv.toml"
-    for directory in variables.get("XDG_CONFIG_DIRS", "").split(":"):
-        yield Path(directory or "/etc/xdg", "uv/uv.toml")
-    yield Path("/etc/uv/uv.toml")
+    yield from (directory / "uv/uv.toml" for directory in _config_dirs(variables))
+    yield _SYSTEM / "uv/uv.toml"
 
 
 def _pip_settings(variables: Mapping[str, str]) -> dict[str, str]:
@@ -113,9 +113,8 @@ def _pip_files(variables: Mapping[str, str]) -> Iterator[Path]:
     own = variables.get("PIP_CONFIG_FILE")
     if own == os.devnull:
         return
-    for directory in (variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":"):
-        yield Path(directory, "pip/pip.conf")
-    yield Path("/etc/pip.conf")
+    yield from (directory / "pip/pip.conf" for directory in _config_dirs(variables))
+    yield _SYSTEM / "pip.conf"
     yield _home(variables) / ".pip/pip.conf"
     yield _config_home(variables) / "pip/pip.conf"
     yield Path(sys.prefix, "pip.conf")
@@ -163,6 +162,11 @@ def _absolute(value: str, separator: str) -> str:
 
 def _home(variables: Mapping[str, str]) -> Path:
     return Path(variables["HOME"]) if variables.get("HOME") else Path.home()
+
+
+def _config_dirs(variables: Mapping[str, str]) -> list[Path]:
+    chosen = variables.get("XDG_CONFIG_DIRS")
+    return [Path(one) for one in chosen.split(":")] if chosen else [_SYSTEM / "xdg"]
 
 
 def _config_home(variables: Mapping[str, str]) -> Path:
