@@ -403,10 +403,11 @@ def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Pa
             f"The policy {before['policy']['ref']} has changed since {directory} was begun. "
             "Start a new run, or restore the file."
         )
-    if before["runtime"]["key"] != now["runtime"]["key"]:
+    keys = [info["runtime"].get("key") for info in (before, now)]
+    if keys[0] != keys[1]:
         raise RunDirectoryError(
-            f"The runtime that {directory} was begun with is {before['runtime']['key']}, and now "
-            f"it would be {now['runtime']['key']}. Start a new run."
+            f"The runtime that {directory} was begun with is {keys[0]}, and now it would be "
+            f"{keys[1]}. Start a new run."
         )
     if before["protocol"] == now["protocol"]:
         return

@@ -11,6 +11,7 @@ from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.buffers import Buffers, make_memory, needed_bytes
 from envhub.worker.host import Worker
 from envhub.worker.inline import InlineWorker
+from envhub.worker.missing import explaining
 from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, WasReset
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
@@ -142,7 +143,8 @@ class Crew:
         self.ask(
             new, lambda _, r: r.load(opening.source, opening.env_args, opening.horizon), Loaded
         )
-        opened = self.ask(new, lambda _, r: r.open(opening.suite, opening.task), Opened)
+        with explaining(opening.source, opening.interpreter):
+            opened = self.ask(new, lambda _, r: r.open(opening.suite, opening.task), Opened)
         for row, answer in zip(new, opened, strict=True):
             self._agree(row, answer)
 

@@ -17,7 +17,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -206,7 +206,8 @@ def _remove_all(place: Path) -> None:
         gone = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
         place.rename(gone / "old")
     for leftover in _leftovers(place):
-        _discard(leftover)
+        with suppress(OSError):  # an orphan of a killed builder may still be writing there
+            _discard(leftover)
 
 
 def _leftovers(place: Path) -> list[Path]:

@@ -62,6 +62,8 @@ def resolve(requirements: Requirements, *, name: str, line: str) -> Pins:
             line=line,
         )
         pins = parse_pins(said, f"what uv made of the requirements of {name}")
+        if kept.is_file():  # another process was first, and its answer is the one that counts
+            return parse_pins(kept.read_text(encoding="utf-8"), str(kept))
         written = Path(directory, "pins.txt")
         written.write_text(pins.text(), encoding="utf-8")
         written.replace(kept)

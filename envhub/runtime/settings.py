@@ -51,7 +51,7 @@ def uv_variables(given: Mapping[str, str] | None = None) -> dict[str, str]:
     }
     pip = _pip_settings(source)
     if not _has_indexes(chosen):
-        chosen |= _indexes(pip)
+        chosen = _indexes(pip) | chosen
     for name, value in _connection(pip).items():
         if name not in chosen and name.lower() not in chosen:
             chosen[name] = value
@@ -157,7 +157,8 @@ def _connection(pip: Mapping[str, str]) -> dict[str, str]:
 def _absolute(value: str, separator: str) -> str:
     """Paths that exist from here, spelled in full; addresses as they are."""
     parts = value.split(separator)
-    return separator.join(str(Path(p).absolute()) if Path(p).exists() else p for p in parts)
+    there = {p for p in parts if p and os.path.exists(p)}  # noqa: PTH110 - Path's raises for some
+    return separator.join(str(Path(p).absolute()) if p in there else p for p in parts)
 
 
 def _home(variables: Mapping[str, str]) -> Path:

@@ -95,7 +95,7 @@ def _install(pins: Pins, place: Path, name: str, line: str) -> None:
             *("pip", "install", "--python", venv, "--require-hashes", "--no-deps", "--quiet"),
             *("--link-mode", "copy", "--no-compile-bytecode", "--no-python-downloads"),
             *_wheels_only(pins),
-            *("--requirements", listed),
+            *("-r", listed),
         ],
         **told,
     )

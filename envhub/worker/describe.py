@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from envhub.errors import WorkerRaised
 from envhub.types import Benchmark, Interpreter
 from envhub.worker.board import close_workers
 from envhub.worker.first import Wanted, start_first
-from envhub.worker.missing import explain
+from envhub.worker.missing import explaining
 from envhub.worker.protocol import Opened
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
@@ -45,9 +44,8 @@ def describe(
     """
     remote, loaded, interpreter = start_first(wanted, say=say, note=note)
     try:
-        spaces = _spaces(remote, loaded.benchmark) if with_spaces else None
-    except WorkerRaised as error:
-        raise explain(error, wanted.source, interpreter) from error
+        with explaining(wanted.source, interpreter):
+            spaces = _spaces(remote, loaded.benchmark) if with_spaces else None
     finally:
         close_workers([remote.worker], limit=wanted.limits.close)
     return Described(loaded.benchmark, interpreter, spaces)

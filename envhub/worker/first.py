@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from envhub.errors import WorkerRaised
 from envhub.runtime.provision import provision
 from envhub.types import (
     FileSource,
@@ -16,7 +15,7 @@ from envhub.types import (
     Value,
 )
 from envhub.worker.board import close_workers
-from envhub.worker.missing import explain
+from envhub.worker.missing import explaining
 from envhub.worker.protocol import Loaded
 from envhub.worker.remote import RemoteEnv
 
@@ -98,11 +97,9 @@ def _start(
 
 def _load(remote: RemoteEnv, wanted: Wanted, interpreter: Interpreter) -> Loaded:
     try:
-        remote.load(wanted.source, wanted.env_args, wanted.horizon, alone=wanted.alone)
-        return remote.answer(Loaded)
-    except WorkerRaised as error:
-        close_workers([remote.worker], limit=wanted.limits.close)
-        raise explain(error, wanted.source, interpreter) from error
+        with explaining(wanted.source, interpreter):
+            remote.load(wanted.source, wanted.env_args, wanted.horizon, alone=wanted.alone)
+            return remote.answer(Loaded)
     except BaseException:
         close_workers([remote.worker], limit=wanted.limits.close)
         raise

@@ -1,6 +1,8 @@
 """A module that an env file imports and that is not there: which requirement to declare."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
@@ -11,15 +13,26 @@ from envhub.types import FileSource, Interpreter, Source
 _MISSING = re.compile(r"No module named '([A-Za-z_]\w*)[\w.]*'")
 
 
-def explain(error: WorkerRaised, source: Source, interpreter: Interpreter) -> WorkerRaised:
-    """The error, with the lines to write where a file imports what it does not declare."""
+@contextmanager
+def explaining(source: Source, interpreter: Interpreter) -> Iterator[None]:
+    """Add the lines to write to the error of a file that imports what it does not declare."""
+    try:
+        yield
+    except WorkerRaised as error:
+        explained = _explain(error, source, interpreter)
+        if explained is None:
+            raise
+        raise explained from error
+
+
+def _explain(error: WorkerRaised, source: Source, interpreter: Interpreter) -> WorkerRaised | None:
     found = _MISSING.match(error.message)
     if not isinstance(source, FileSource) or error.kind != "ModuleNotFoundError" or not found:
-        return error
+        return None
     module = found[1]
     declared = _declared(source)
     if declared is None or _is_beside(source, module):
-        return error
+        return None
     distribution = provided_by(module)
     lines = _block(declared, distribution)
     called = "" if distribution == module else f" (the package {distribution})"
