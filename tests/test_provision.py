@@ -24,6 +24,7 @@ from envhub.results.journal import RunDirectoryError
 from envhub.running import resume_run
 from envhub.runtime import builds
 from envhub.runtime.provision import provision
+from envhub.runtime.sandbox import trouble
 from envhub.sources.local import locate
 from envhub.types import HERE, Limits, PluginSource
 
@@ -387,15 +388,19 @@ def envhub_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_hub_reference_runs_in_a_sandbox_in_a_runtime(published, gadget, tmp_path):
-    ref = published("me/gadget")
-    there = run(ref, tmp_path / "there", trust_remote_code=True)
+@pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock"])
+def test_a_hub_reference_runs_in_a_sandbox_in_a_runtime(published, gadget, tmp_path, sandbox):
+    problem = trouble(sandbox)
+    if problem:
+        pytest.skip(f"{sandbox}: {problem}")
+    ref = published(f"{sandbox}/gadget")
+    there = run(ref, tmp_path / "there", trust_remote_code=True, sandbox=sandbox)
     here = run(gadget, tmp_path / "here")
     assert there.info["runtime"] == here.info["runtime"]
-    assert there.info["protection"]["sandbox"] in ("bubblewrap", "landlock")
+    assert there.info["protection"]["sandbox"] == sandbox
     assert [same(r) for r in there.records()] == [same(r) for r in here.records()]
     place = Path(decide(gadget).python).parents[2]
-    with _vector(ref, trust_remote_code=True) as vector:
+    with _vector(ref, trust_remote_code=True, sandbox=sandbox) as vector:
         assert vector.get_attr("task_description") == ("1.0",)
         with pytest.raises(WorkerRaised, match=r"Read-only|Permission"):
             vector.call("ask", f"open({str(place / 'venv/x')!r}, 'w')")
