@@ -435,15 +435,16 @@ def test_a_lock_pins_what_is_required(published, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("module", "declare"), [("absent_thing", "absent-thing"), ("yaml", "PyYAML")]
+    ("module", "declare", "called"),
+    [("absent_thing", "absent-thing", ""), ("yaml", "PyYAML", " (of the package PyYAML)")],
 )
-def test_a_missing_module_names_the_requirement(real_runtimes, tmp_path, module, declare):
+def test_a_missing_module_names_the_requirement(real_runtimes, tmp_path, module, declare, called):
     directory = write(tmp_path / "env", "gadget==1.0", imports=f"import {module}.part")
     with pytest.raises(WorkerRaised) as caught:
         envhub.make_env(str(directory))
     text = str(caught.value)
     assert f"No module named '{module}'" in text
-    assert f"env.py imports {module} (the package {declare}), which its runtime does not" in text
+    assert f"env.py imports {module}{called}, which its runtime does not" in text
     assert f'# dependencies = [\n#     "gadget==1.0",\n#     "{declare}",\n# ]' in text
 
 

@@ -26,7 +26,7 @@ def command() -> None:
 
     \b
     Examples:
-        envhub runtime list
+        envhub runtime list --json
         envhub runtime build ./my_env
         envhub runtime remove --all
     """  # noqa: D301 - click takes the backspace as "do not rewrap"

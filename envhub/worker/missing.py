@@ -33,9 +33,11 @@ def _explain(error: WorkerRaised, source: Source, interpreter: Interpreter) -> W
     declared = _declared(source)
     if declared is None or _is_beside(source, module):
         return None
-    distribution = provided_by(module)
+    known = metadata.packages_distributions().get(module)
+    # Where nobody here has it, most packages are called as their module is.
+    distribution = sorted(known)[0] if known else module.replace("_", "-")
     lines = _block(declared, distribution)
-    called = "" if distribution == module else f" (the package {distribution})"
+    called = f" (of the package {distribution})" if known else ""
     where = "its runtime" if interpreter.kind == "isolated" else "this interpreter"
     return WorkerRaised(
         error.doing,
@@ -47,12 +49,6 @@ def _explain(error: WorkerRaised, source: Source, interpreter: Interpreter) -> W
         where=error.where,
         log=error.log,
     )
-
-
-def provided_by(module: str) -> str:
-    """The distribution that provides a module here; where none does, its likely name."""
-    known = metadata.packages_distributions().get(module)
-    return sorted(known)[0] if known else module.replace("_", "-")
 
 
 def _declared(source: FileSource) -> Requirements | None:
