@@ -56,6 +56,7 @@ def test_what_is_accepted(text, expected):
         (f"a==one --hash={A}", "makes no sense: Invalid version"),
         (f"a==1.* --hash={A}", "makes no sense: Invalid version"),
         (f"a==1 ; nonsense --hash={A}", "makes no sense"),
+        (f'a==1 ; python_version > "3\\n-r x" --hash={A}', "in one line"),
         (f"a==1 --hash={A}\nA==2 --hash={B}", "line 2: a is pinned twice"),
         ("# envhub: build a", "says to build a, but does not pin it"),
         (f"a==1 \\\n --hash={A} \\\nb==2 --hash={B}", "line 1"),

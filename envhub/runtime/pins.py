@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envhub.errors import ContractError
+from envhub.sources.script import PRINTABLE
 
 _LINE = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*==\s*(?P<version>[^\s;]+)"
@@ -130,5 +131,7 @@ def _pin(line: str, where: str) -> Pin:
         marker = str(Marker(match["marker"])) if match["marker"] else None
     except (InvalidVersion, InvalidMarker) as exc:
         raise ContractError(f"{where}: {plain[:80]!r} makes no sense: {exc}.") from exc
+    if marker and not PRINTABLE.fullmatch(marker):
+        raise ContractError(f"{where}: {plain[:80]!r} is no plain ASCII in one line.")
     name = str(canonicalize_name(match["name"]))
     return Pin(name, version, tuple(sorted(_HASH.findall(match["hashes"]))), marker)
