@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,18 @@ def test_nothing_of_a_package_runs_when_it_is_installed(monkeypatch, tmp_path):
     assert not (tmp_path / "trace").exists()
     subprocess.run([python, "-c", ""], check=True)
     assert (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    "file", ["data/pyvenv.cfg", "data/bin/python", "data/bin/python3.99", "scripts/python"]
+)
+def test_a_package_that_replaces_the_interpreter_is_refused(index, file, tmp_path):
+    name = "evil" + re.sub(r"\W", "", file)
+    make_wheel(index, name, "1.0", {f"{name}-1.0.data/{file}": "#!python\nhome = /tmp\n"})
+    write("env", name)
+    _, err = run("runtime", "build", "./env", code=5)
+    assert "in the place of its interpreter" in err or "reserved name" in err
+    assert listed() == []
 
 
 def test_ten_processes_build_once():

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 import envhub
 from envhub import process
-from envhub.errors import ContractError
+from envhub.errors import ContractError, RuntimeUnavailable
 from envhub.runtime import builds, resources
 from envhub.runtime.copies import copy_packages
 from envhub.runtime.met import OWN, refuse_another, worker_needs
@@ -90,6 +90,7 @@ def _install(pins: Pins, place: Path, name: str, line: str) -> None:
     venv = place / "venv"
     python = ("--python", sys.executable, "--no-python-downloads")
     run_uv(["venv", venv, "--relocatable", "--no-project", "--quiet", *python], **told)
+    before = _interpreter(venv)
     run_uv(
         [
             *("pip", "install", "--python", venv, "--require-hashes", "--no-deps", "--quiet"),
@@ -100,9 +101,25 @@ def _install(pins: Pins, place: Path, name: str, line: str) -> None:
         **told,
     )
     work.rmdir()
+    if _interpreter(venv) != before:
+        raise RuntimeUnavailable(
+            f"A package of the runtime of {name} puts something in the place of its interpreter.",
+            "Nothing of it was run, and it is not used.",
+        )
     # Without `site`, which would run the code of *.pth files; a file that is no Python is left out.
     argv = [sys.executable, "-I", "-S", "-m", "compileall", "-q", "-j", str(resources.cores())]
     process.run([*argv, venv / "lib"], timeout=_COMPILE_LIMIT)
+
+
+def _interpreter(venv: Path) -> dict[str, str]:
+    """What decides which code an interpreter starts with, before any sandbox is closed.
+
+    A wheel can hold files for any place of the environment, these included.
+    """
+    found = {"pyvenv.cfg": (venv / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")}
+    for path in sorted((venv / "bin").glob("python*")):
+        found[path.name] = str(path.readlink()) if path.is_symlink() else "a file"
+    return found
 
 
 def _wheels_only(pins: Pins) -> list[str]:
