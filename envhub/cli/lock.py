@@ -36,7 +36,7 @@ def command(ref: str, *, out: Path, private: bool) -> None:
         say(f"{ref} is {parsed} now.")
     stored = obtain(parsed, private=private, on_progress=show_download)
     pins = _pins(parsed, stored)
-    write_lock(parsed, stored, pins, out)
+    write_lock(parsed, stored, out, pins=pins)
     files = len(stored.manifest.files)
     click.echo(f"{parsed} locked in {out}: {files} files, {len(pins)} packages")
 

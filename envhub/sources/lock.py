@@ -18,14 +18,14 @@ LOCK = Path("envhub.lock")
 FORMAT = 1
 
 
-def write_lock(ref: HubRef, stored: Stored, pins: Sequence[str] = (), path: Path = LOCK) -> None:
+def write_lock(ref: HubRef, stored: Stored, path: Path = LOCK, *, pins: Sequence[str] = ()) -> None:
     """Add a source to a lock file, or replace what it says of that repository.
 
     Args:
         ref: The source.
         stored: Its files.
-        pins: The lines that its requirements were resolved to.
         path: The lock file.
+        pins: The lines that its requirements were resolved to.
     """
     empty: dict[str, Any] = {"format": FORMAT, "sources": {}}
     content = _read(path) if path.exists() else empty
