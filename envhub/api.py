@@ -17,8 +17,9 @@ from envhub.references import find_source
 from envhub.results.run import Run
 from envhub.running import Question, start_run
 from envhub.selection import select
-from envhub.types import Limits, SourceOptions, Value
+from envhub.types import Limits, RuntimeChoice, SourceOptions, Value
 from envhub.worker.describe import describe
+from envhub.worker.first import Wanted
 
 _UNUSED_HORIZON = 1_000_000
 """For published envs without a horizon: a vector environment leaves truncating to its envs."""
@@ -38,6 +39,7 @@ def make_env(
     locked: bool = False,
     sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto",
     sandbox_allow_network: bool = False,
+    runtime: RuntimeChoice = "auto",
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     copy: bool = True,
     use_async_envs: bool | None = None,
@@ -61,6 +63,8 @@ def make_env(
         locked: Refuse whatever differs from `envhub.lock`.
         sandbox: What keeps code of the Hub from your machine.
         sandbox_allow_network: Whether it may use the network.
+        runtime: `here`, this interpreter; `isolated`, one that is built for what the benchmark
+            requires; `auto`, here where that is installed, else isolated.
         autoreset_mode: As in Gymnasium.
         copy: Whether observations are copied out of the shared memory. If not, they change with
             the next step.
@@ -71,6 +75,7 @@ def make_env(
 
     Raises:
         UsageError: There is no such benchmark, suite or task.
+        RuntimeUnavailable: What the benchmark requires cannot be had.
         ContractError: The benchmark's code is at fault.
     """
     if not isinstance(n_envs, int) or n_envs < 1:
@@ -84,20 +89,23 @@ def make_env(
         locked=locked,
         sandbox=sandbox,
         sandbox_allow_network=sandbox_allow_network,
+        runtime=runtime,
     )
     source = find_source(ref, options)
-    benchmark, _ = describe(source, arguments, bounds, horizon=_UNUSED_HORIZON)
+    wanted = Wanted(source, arguments, bounds, runtime, locked, _UNUSED_HORIZON)
+    described = describe(wanted)
+    interpreter = described.interpreter
     return {
         suite: {
             task.name: LazyVectorEnv(
-                Opening(source, suite, task.name, arguments, bounds, _UNUSED_HORIZON),
+                Opening(source, suite, task.name, arguments, bounds, _UNUSED_HORIZON, interpreter),
                 n_envs,
                 autoreset_mode=autoreset_mode,
                 copy=copy,
             )
             for task in chosen
         }
-        for suite, chosen in select(benchmark, suites, tasks).items()
+        for suite, chosen in select(described.benchmark, suites, tasks).items()
     }
 
 
@@ -122,6 +130,7 @@ def evaluate(
     locked: bool = False,
     sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto",
     sandbox_allow_network: bool = False,
+    runtime: RuntimeChoice = "auto",
 ) -> Run:
     """Evaluate a policy on a benchmark, as `envhub eval` does.
 
@@ -146,6 +155,8 @@ def evaluate(
         locked: Refuse whatever differs from `envhub.lock`.
         sandbox: What keeps code of the Hub from your machine.
         sandbox_allow_network: Whether it may use the network.
+        runtime: `here`, this interpreter; `isolated`, one that is built for what the benchmark
+            requires; `auto`, here where that is installed, else isolated.
 
     Returns:
         The run: its directory, `records()` and `summary()`.
@@ -157,6 +168,7 @@ def evaluate(
         locked=locked,
         sandbox=sandbox,
         sandbox_allow_network=sandbox_allow_network,
+        runtime=runtime,
     )
     question = Question(
         ref=ref,
@@ -190,6 +202,9 @@ class _Silent:
         return
 
     def say(self, text: str) -> None:
+        return
+
+    def note(self, text: str) -> None:
         return
 
     def warn(self, problem: PluginError) -> None:

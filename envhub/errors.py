@@ -10,6 +10,7 @@
     ├── SourceError                   6  a source cannot be had as it should be
     │   ├── SourceUnavailable         6  it cannot be reached, or is not there
     │   └── SourceCorrupt             6  what came is not what was asked for
+    ├── RuntimeUnavailable            5  what a benchmark requires cannot be had
     └── ContractError                 4  a benchmark, plugin or policy breaks its contract
         ├── InvalidBenchmark          4  also a ValueError: a declared value makes no sense
         ├── InvalidEnvs               4  also a ValueError: make_env returned something else
@@ -40,6 +41,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     REFUSED = 3
     CONTRACT = 4
+    RUNTIME = 5
     SOURCE = 6
     INTERRUPTED = 130
 
@@ -123,6 +125,26 @@ class SourceUnavailable(SourceError):
 
 class SourceCorrupt(SourceError):
     """What came is not what was asked for; nothing of it was executed."""
+
+
+class RuntimeUnavailable(EnvHubError):
+    """The runtime that a benchmark requires cannot be built or used.
+
+    Attributes:
+        requirement: The one that cannot be had, where that is known.
+        said: The last lines of the tool that was to build it.
+    """
+
+    exit_code = ExitCode.RUNTIME
+
+    def __init__(
+        self, problem: str, advice: str, *, requirement: str | None = None, said: str = ""
+    ) -> None:
+        said = printable(said).strip()
+        quoted = f"\nuv said:\n{_indent(said)}\n" if said else " "
+        super().__init__(f"{printable(problem)}{quoted}{printable(advice)}")
+        self.requirement = requirement
+        self.said = said
 
 
 class ContractError(EnvHubError):

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
@@ -36,6 +36,7 @@ from envhub.sources.identity import hash_file, identify
 from envhub.types import (
     Confinement,
     FileSource,
+    Interpreter,
     Limits,
     PolicySource,
     Source,
@@ -43,6 +44,7 @@ from envhub.types import (
     Value,
 )
 from envhub.worker.board import close_workers
+from envhub.worker.first import Wanted, start_first
 from envhub.worker.protocol import Loaded
 from envhub.worker.remote import RemoteEnv
 
@@ -64,6 +66,10 @@ class Watcher(Protocol):
 
     def say(self, text: str) -> None:
         """Something that the user should know."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Something that takes its time."""
         ...
 
     def warn(self, problem: PluginError) -> None:
@@ -148,7 +154,9 @@ def resume_run(
         trust_remote_code=trust_remote_code,
         sandbox=protection["sandbox"] if benchmark["kind"] == "hub" else "auto",
         sandbox_allow_network=protection["network"],
+        runtime=info["runtime"]["kind"],
     )
+    question = replace(question, options=options)
     reference = benchmark["path"] if benchmark["kind"] == "local" else benchmark["ref"]
     source = find_source(reference, options)
     return _run(question, source, directory, watcher, before=info)
@@ -172,15 +180,18 @@ def _run(
     # Held before anything is written there, the log of the first worker included.
     with closing(Journal(directory)) as journal:
         log = journal.logs / "worker-0.log"
-        first = RemoteEnv(
-            "worker 0", question.limits, inline=inline, log=log, confinement=_confinement(source)
+        first, loaded, interpreter = start_first(
+            _wanted(question, source),
+            "worker 0",
+            log=log,
+            inline=inline,
+            say=watcher.say,
+            note=watcher.note,
         )
         try:
-            first.load(source, question.env_args, question.max_steps)
-            loaded = first.answer(Loaded)
             plan = _plan(question, loaded)
             policy, beside = _policy(question, loaded, source)
-            info = _info(question, loaded, plan, source, identity, policy)
+            info = _info(question, loaded, plan, source, identity, policy, interpreter)
             if before is not None:
                 _check_same(before, info, directory)
             records = journal.records(plan.episodes)
@@ -205,6 +216,7 @@ def _run(
             limits=question.limits,
             retries=question.retries,
             logs=journal.logs,
+            interpreter=interpreter,
         )
         return _play(job, journal, Run(directory, before or info), watcher, first)
 
@@ -249,6 +261,17 @@ def _finish(
     return run
 
 
+def _wanted(question: Question, source: Source) -> Wanted:
+    return Wanted(
+        source,
+        question.env_args,
+        question.limits,
+        question.options.runtime,
+        question.options.locked,
+        question.max_steps,
+    )
+
+
 def _plan(question: Question, loaded: Loaded) -> Plan:
     benchmark = loaded.benchmark
     return make_plan(
@@ -275,6 +298,7 @@ def _info(
     source: Source,
     identity: Mapping[str, Any],
     policy: Any,
+    interpreter: Interpreter,
 ) -> dict[str, Any]:
     """What `run.json` says."""
     path = f"{source.directory}/{source.file}" if isinstance(source, FileSource) else None
@@ -297,7 +321,13 @@ def _info(
             for name, t in plan.tasks.items()
         },
     }
-    runtime = {"kind": "here", "python": loaded.python, "packages": loaded.packages}
+    runtime = {
+        "kind": interpreter.kind,
+        "key": interpreter.key,
+        "python": loaded.python,
+        "packages": loaded.packages,
+        "unmet": list(interpreter.unmet),
+    }
     return {
         "format": FORMAT,
         "envhub": envhub.__version__,
@@ -372,6 +402,12 @@ def _check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Pa
         raise RunDirectoryError(
             f"The policy {before['policy']['ref']} has changed since {directory} was begun. "
             "Start a new run, or restore the file."
+        )
+    keys = [info["runtime"].get("key") for info in (before, now)]
+    if keys[0] != keys[1]:
+        raise RunDirectoryError(
+            f"The runtime that {directory} was begun with is {keys[0]}, and now it would be "
+            f"{keys[1]}. Start a new run."
         )
     if before["protocol"] == now["protocol"]:
         return

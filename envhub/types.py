@@ -3,6 +3,7 @@
 import math
 import re
 import reprlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,6 +17,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 """Benchmarks, suites, tasks and policies; fullmatch, wherever a name comes from."""
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
+_BESIDE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_HORIZON = 10_000_000
 _MAX_HZ = 1_000_000
@@ -74,6 +76,8 @@ class Benchmark:
     """`pkg.module:convert`, light: raw batch -> batch as LeRobot policies take it."""
     policies: Mapping[str, str] = field(default_factory=dict)
     """Policies that come with it: `{"expert": "pkg.expert:make_policy"}`."""
+    runtime: str | None = None
+    """`pkg:runtime.txt`, for plugins: complete, hashed pins in a file of the package."""
     memory_mb: int = 1024
     """What one worker needs; `--workers auto` stays inside free memory."""
     reuse: Literal["reset", "rebuild"] = "reset"
@@ -102,6 +106,12 @@ class Benchmark:
                 owner,
                 f"{name} must be 'package.module:name' or ':name', found {target!r}",
             )
+        _check(
+            self.runtime is None
+            or (type(self.runtime) is str and _BESIDE.fullmatch(self.runtime) is not None),
+            owner,
+            f"runtime must be 'package:file', found {self.runtime!r}",
+        )
         _check(isinstance(self.policies, Mapping), owner, "policies must be a mapping")
         for name, target in self.policies.items():
             check_name("policy", name)
@@ -176,6 +186,27 @@ class FileSource:
 Source = PluginSource | FileSource
 
 
+RuntimeChoice = Literal["auto", "here", "isolated"]
+"""`auto`: here where what is required is met, else isolated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """What workers run on: this interpreter, or that of a runtime."""
+
+    kind: Literal["here", "isolated"] = "here"
+    python: str = sys.executable
+    key: str | None = None
+    """Of the runtime."""
+    paths: tuple[str, ...] = ()
+    """Copies of EnvHub's own package and of plugins, which the runtime itself does not have."""
+    unmet: tuple[str, ...] = ()
+    """What is required and is not so here; only where the user wants it to run all the same."""
+
+
+HERE = Interpreter()
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """How a source is had."""
@@ -186,6 +217,7 @@ class SourceOptions:
     locked: bool = False
     sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
     sandbox_allow_network: bool = False
+    runtime: RuntimeChoice = "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,11 @@
 """What all tests share."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from wheels import NEEDED, make_wheel, repack
 
 ASSETS = Path(__file__).parent / "assets"
 
@@ -40,3 +42,55 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     soaks = [item for item in items if item.get_closest_marker("soak")]
     config.hook.pytest_deselected(items=soaks)
     items[:] = [item for item in items if item not in soaks]
+
+
+@pytest.fixture(scope="session")
+def uv_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all tests, so that a wheel is unpacked once."""
+    return tmp_path_factory.mktemp("uv")
+
+
+@pytest.fixture
+def only_index(monkeypatch: pytest.MonkeyPatch, uv_cache: Path) -> Callable[[Path], None]:
+    """Makes an index on disk the only one that uv knows of."""
+
+    def use(index: Path) -> None:
+        for name in list(os.environ):
+            if name.startswith(("UV_", "PIP_")):
+                monkeypatch.delenv(name)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        monkeypatch.setenv("UV_CACHE_DIR", str(uv_cache))
+        monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{index.as_uri()}/simple")
+
+    return use
+
+
+@pytest.fixture(scope="session")
+def real_index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index with what workers need, made of what is installed here: no network is used."""
+    index = tmp_path_factory.mktemp("index")
+    for name in NEEDED:
+        repack(index, name)
+    for version in ("1.0", "2.0"):
+        make_wheel(index, "gadget", version)
+    return index
+
+
+@pytest.fixture(scope="session")
+def runtimes_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all tests that run workers in runtimes: each is built once."""
+    return tmp_path_factory.mktemp("runtimes")
+
+
+@pytest.fixture
+def real_runtimes(
+    real_index: Path,
+    runtimes_home: Path,
+    only_index: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """Runtimes can be built and workers run in them."""
+    only_index(real_index)
+    monkeypatch.setenv("ENVHUB_HOME", str(runtimes_home))
+    return real_index

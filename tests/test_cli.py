@@ -249,7 +249,7 @@ BAD = {
     "syntax_error": ("SyntaxError: invalid syntax (env.py, line 3)",),
     "missing_module": (
         "ModuleNotFoundError: No module named 'a_simulator_that_nobody_has'",
-        "Install what it imports",
+        "declare it at the top of the file",
     ),
     "no_benchmark": ("env.py is no benchmark: it has neither", "Add one of them."),
     "bad_return": ("make_env must return a gymnasium Env", "at suite / task: an int."),

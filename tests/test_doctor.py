@@ -91,7 +91,7 @@ class TestCommand:
             "platform", "python", "cores", "memory",
             "envhub-core", "gymnasium", "numpy", "msgspec", "pluggy", "click",
             "torch", "mujoco", "metaworld", "hf-libero", "huggingface_hub",
-            "git", "uv", "bubblewrap", "landlock",
+            "git", "uv", "runtimes", "bubblewrap", "landlock",
             "GL egl", "GL osmesa", "GL glfw",
             "cache", "hugging face cache",
         ]  # fmt: skip

@@ -36,6 +36,8 @@ def test_what_is_accepted(text, expected):
     [
         (['dependencies = ["x @ https://example.org/x.whl"]'], "no addresses"),
         (['dependencies = ["-r other.txt"]'], "no requirement"),
+        (["dependencies = ['x; python_version > \"3\\n--index-url y\"']"], "in one line"),
+        (["dependencies = ['x; python_version > \"3\\u2028-r y\"']"], "in one line"),
         (['dependencies = "x"'], "list of texts"),
         (["dependencies = [1]"], "list of texts"),
         (["[tool.uv]", 'index-url = "https://example.org"'], "tool.uv"),

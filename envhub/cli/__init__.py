@@ -26,6 +26,7 @@ COMMANDS = {
     "lock": "Write down exactly which bytes a Hub reference means.",
     "plugins": "Show the installed plugins and whether each can be used.",
     "publish": "Put a benchmark on the Hub, and print the reference to share.",
+    "runtime": "List, build and remove the interpreters that were built for benchmarks.",
     "search": "Find benchmarks on the Hub.",
     "trust": "Look at code of the Hub, and agree to run it at one commit.",
     "try": "Run one random episode of a benchmark, and keep a picture of its last frame.",
@@ -100,6 +101,8 @@ def _advise(error: EnvHubError) -> str:
         case WorkerRaised(contract=True):
             return ""
         case WorkerRaised(kind="ModuleNotFoundError"):
+            if "# /// script" in error.message:
+                return "\n--debug shows the traceback."
             return "\nInstall what it imports beside envhub; --debug shows the traceback."
         case WorkerRaised():
             return "\n--debug shows the traceback."

@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 
 from envhub import process
 from envhub.runtime import landlock, rendering, resources
+from envhub.runtime.builds import all_built, size_of
 from envhub.runtime.sandbox import trouble
 
 _TIMEOUT = 10.0
@@ -155,6 +156,7 @@ def _tools() -> tuple[Check, ...]:
     return (
         Check("git", "verifying the files of Hub benchmarks against their commit", _git),
         Check("uv", "--runtime isolated: benchmarks with other packages than this one's", _uv),
+        Check("runtimes", "--runtime isolated, once they are built also offline", _runtimes),
         Check("bubblewrap", f"{foreign} (the stronger one)", _bubblewrap),
         Check("landlock", f"{foreign} (where bubblewrap does not work)", _landlock),
     )
@@ -173,6 +175,17 @@ def _uv_binary() -> str:
         return str(import_module("uv").find_uv_bin())
     except (ImportError, FileNotFoundError):
         return "uv"
+
+
+def _runtimes() -> Seen:
+    built = all_built("runtimes")
+    damaged = [one.key for one in built if not one.whole]
+    size = sum(size_of(one.place) for one in built) / _GB
+    found = f"{len(built)} built, {size:.1f} GB" if built else "none is built"
+    if damaged:
+        fix = f"envhub runtime remove {' '.join(damaged)}"
+        return Seen(Status.PROBLEM, f"{found}, damaged: {', '.join(damaged)}", fix)
+    return Seen(Status.OK, found)
 
 
 def _tool(tool: str, fix: str) -> Seen:

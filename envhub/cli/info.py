@@ -21,6 +21,7 @@ from envhub.envs.observations import Feature, features
 from envhub.errors import ContractError, RemoteCodeRefused
 from envhub.types import Benchmark, Limits, SourceOptions, Value
 from envhub.worker.describe import describe
+from envhub.worker.first import Wanted
 from envhub.worker.spaces import AnySpace
 
 
@@ -58,7 +59,9 @@ def command(
         click.echo(describe_unexecuted(ref, options, as_json=as_json))
         say(str(refused))
         return
-    benchmark, spaces = describe(source, env_args, limits, horizon=max_steps, with_spaces=True)
+    wanted = Wanted(source, env_args, limits, options.runtime, options.locked, max_steps)
+    described = describe(wanted, with_spaces=True, say=say, note=say)
+    benchmark, spaces = described.benchmark, described.spaces
     assert spaces is not None
     click.echo(_as_json(benchmark, spaces) if as_json else _as_text(benchmark, spaces))
 

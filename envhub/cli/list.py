@@ -10,6 +10,7 @@ from envhub.cli.options import (
     get_source,
     json_option,
     one_line,
+    say,
     source_options,
     timeout_option,
 )
@@ -46,9 +47,12 @@ def command(
         click.echo(_installed_json(found) if as_json else _installed_text(found))
         return
     source = get_source(ref, options)
-    from envhub.worker.describe import describe  # heavy: after all that can be wrong with REF
+    # Heavy, so imported after all that can be wrong with REF.
+    from envhub.worker.describe import describe
+    from envhub.worker.first import Wanted
 
-    benchmark, _ = describe(source, env_args, limits)
+    wanted = Wanted(source, env_args, limits, options.runtime, options.locked)
+    benchmark = describe(wanted, say=say, note=say).benchmark
     click.echo(_tasks_json(benchmark) if as_json else _tasks_text(benchmark))
 
 

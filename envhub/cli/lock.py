@@ -10,6 +10,7 @@ from envhub.refs import HubRef, parse
 from envhub.sources.fetch import obtain, resolve
 from envhub.sources.hub import Hub
 from envhub.sources.lock import LOCK, write_lock
+from envhub.sources.store import Stored
 
 
 @click.command("lock")
@@ -18,7 +19,7 @@ from envhub.sources.lock import LOCK, write_lock
 @click.option("--private", is_flag=True, help="Use your token, for a private repository.")
 @debug_option
 def command(ref: str, *, out: Path, private: bool) -> None:
-    """Write the commit, every file's hash and the requirements of REF into envhub.lock.
+    """Write the commit, every file's hash and the packages that REF requires into envhub.lock.
 
     With --locked, other commands refuse whatever differs from it. No code is run.
 
@@ -34,5 +35,21 @@ def command(ref: str, *, out: Path, private: bool) -> None:
         parsed = resolve(parsed, Hub(private=private)).ref
         say(f"{ref} is {parsed} now.")
     stored = obtain(parsed, private=private, on_progress=show_download)
-    write_lock(parsed, stored, out)
-    click.echo(f"{parsed} locked in {out}: {len(stored.manifest.files)} files")
+    pins = _pins(parsed, stored)
+    write_lock(parsed, stored, out, pins=pins)
+    files = len(stored.manifest.files)
+    click.echo(f"{parsed} locked in {out}: {files} files, {len(pins)} packages")
+
+
+def _pins(ref: HubRef, stored: Stored) -> list[str]:
+    """What its requirements are resolved to; nothing where it has none."""
+    from envhub.runtime.provision import file_requirements
+    from envhub.runtime.resolve import resolve
+
+    path = stored.directory / ref.path
+    declared, pins = file_requirements(path.read_text(encoding="utf-8", errors="replace"), path)
+    if pins is None and not declared.packages:
+        return []
+    if pins is None:
+        pins = resolve(declared, name=ref.repo, line=f"envhub lock {ref}")
+    return pins.text().splitlines()

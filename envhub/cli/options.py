@@ -61,6 +61,12 @@ _SOURCE_OPTIONS = (
     click.option(
         "--sandbox-allow-network", is_flag=True, help="Let code of the Hub use the network."
     ),
+    click.option(
+        "--runtime",
+        type=click.Choice(["auto", "here", "isolated"]),
+        default="auto",
+        help="This interpreter, or one built for what REF requires; auto: here if that is met.",
+    ),
 )
 
 

@@ -9,6 +9,7 @@ from envhub.errors import EnvHubError, ExitCode
 from envhub.plugins import Installed, find, installed
 from envhub.types import Limits, PluginSource
 from envhub.worker.describe import describe
+from envhub.worker.first import Wanted
 
 
 @click.command("plugins")
@@ -35,7 +36,7 @@ def command(context: click.Context, *, as_json: bool, limits: Limits) -> None:
 def _problem(plugin: Installed, limits: Limits) -> str | None:
     try:
         find(plugin.name)
-        describe(PluginSource(plugin.name), {}, limits, alone=True)
+        describe(Wanted(PluginSource(plugin.name), {}, limits, "here", alone=True))
     except EnvHubError as exc:
         return str(exc)
     return None

@@ -76,6 +76,11 @@ class Watcher:
         """A line on standard error."""
         click.echo(printable(text), err=True)
 
+    def note(self, text: str) -> None:
+        """The same, unless nobody wants to know what takes its time."""
+        if not self._quiet:
+            self.say(text)
+
     def finish(self) -> None:
         """Nothing more will come."""
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,6 +14,7 @@ from envhub.sources.hub import TAG, Hub
 from envhub.sources.local import locate
 from envhub.types import Benchmark, Limits, Value
 from envhub.worker.describe import describe
+from envhub.worker.first import Wanted
 
 _IGNORED = ["__pycache__/*", "*/__pycache__/*", "*.pyc", ".*", "*/.*", "runs/*"]
 
@@ -46,7 +47,8 @@ def command(
     if not isinstance(ref, HubRef) or ref.revision is not None:
         raise UsageError(f"{repo} is no OWNER/REPO.")
     source = locate(PathRef(f"{directory.resolve()}"))
-    benchmark, _ = describe(source, env_args, limits, horizon=1)
+    wanted = Wanted(source, env_args, limits, horizon=1)
+    benchmark = describe(wanted, say=say, note=say).benchmark
     with tempfile.TemporaryDirectory(prefix="envhub-publish-") as place:
         folder = Path(place) / "folder"
         shutil.copytree(directory, folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))

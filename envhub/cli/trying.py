@@ -13,6 +13,7 @@ from envhub.cli.options import (
     env_arg_option,
     get_source,
     json_option,
+    say,
     source_options,
     timeout_option,
 )
@@ -23,6 +24,7 @@ from envhub.errors import EnvHubError, UsageError, printable
 from envhub.selection import select
 from envhub.types import Limits, SourceOptions, Task, Value
 from envhub.worker.describe import describe
+from envhub.worker.first import Wanted
 
 
 @click.command("try")
@@ -60,10 +62,14 @@ def command(
     if out is not None and out.suffix != ".png":
         raise UsageError(f"--out {out} must end in .png.")
     source = get_source(ref, options)
-    benchmark, _ = describe(source, env_args, limits, horizon=max_steps)
+    wanted = Wanted(source, env_args, limits, options.runtime, options.locked, max_steps)
+    described = describe(wanted, say=say, note=say)
+    benchmark = described.benchmark
     suite, tasks = next(iter(select(benchmark, (), (task,) if task else ()).items()))
     chosen = tasks[0]
-    opening = Opening(source, suite, chosen.name, env_args, limits, chosen.horizon)
+    opening = Opening(
+        source, suite, chosen.name, env_args, limits, chosen.horizon, described.interpreter
+    )
     with LazyVectorEnv(opening, 1) as env:
         facts = _play(env, chosen, seed, max_steps or chosen.horizon)
         frame = _frame(env)

@@ -8,12 +8,13 @@ from typing import TypeVar
 
 from envhub.envs.batches import Batches
 from envhub.errors import WorkerError
-from envhub.types import Confinement, FileSource, Limits, Source, Value
+from envhub.types import HERE, Confinement, FileSource, Interpreter, Limits, Source, Value
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.buffers import Buffers, make_memory, needed_bytes
 from envhub.worker.channel import BrokenChannel
 from envhub.worker.host import Worker
 from envhub.worker.inline import InlineWorker
+from envhub.worker.missing import explaining
 from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, Ticked, WasReset
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
@@ -32,6 +33,8 @@ class Opening:
     limits: Limits
     horizon: int
     """For envs that have none; a vector environment itself never truncates."""
+    interpreter: Interpreter = HERE
+    """What the workers run on."""
 
     @property
     def confinement(self) -> Confinement | None:
@@ -164,7 +167,12 @@ class Crew:
         try:
             for row in new:
                 self.remotes.append(
-                    RemoteEnv(f"env {row}", opening.limits, confinement=opening.confinement)
+                    RemoteEnv(
+                        f"env {row}",
+                        opening.limits,
+                        confinement=opening.confinement,
+                        interpreter=opening.interpreter,
+                    )
                 )
         except BaseException:  # no more processes or descriptors to be had
             self.close()
@@ -172,7 +180,8 @@ class Crew:
         self.ask(
             new, lambda _, r: r.load(opening.source, opening.env_args, opening.horizon), Loaded
         )
-        opened = self.ask(new, lambda _, r: r.open(opening.suite, opening.task), Opened)
+        with explaining(opening.source, opening.interpreter):
+            opened = self.ask(new, lambda _, r: r.open(opening.suite, opening.task), Opened)
         for row, answer in zip(new, opened, strict=True):
             self._agree(row, answer)
 

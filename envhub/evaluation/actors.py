@@ -16,7 +16,7 @@ from envhub.errors import ContractError, EnvHubError, WorkerError, WorkerRaised
 from envhub.evaluation.slot import Slot
 from envhub.policies.contract import Context, PolicyFacts
 from envhub.policies.runner import Runner
-from envhub.types import Benchmark, FileSource, Limits, PolicySource
+from envhub.types import HERE, Benchmark, FileSource, Interpreter, Limits, PolicySource
 from envhub.worker.acting import context_of, make_runner, part_of, stack, wrap
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.protocol import Acted, Done, PolicyLoaded
@@ -64,7 +64,9 @@ class ProcessActor:
         limits: Limits,
         board: Switchboard,
         log: Path | None,
+        interpreter: Interpreter = HERE,
     ) -> None:
+        self._interpreter = interpreter
         self._policy = policy
         self._benchmark = benchmark
         self._source = source
@@ -138,7 +140,7 @@ class ProcessActor:
         close_workers([self.remote.worker], limit=self._limits.close)
 
     def _hire(self) -> None:
-        self.remote = RemotePolicy(self._limits, log=self._log)
+        self.remote = RemotePolicy(self._limits, log=self._log, interpreter=self._interpreter)
         self._board.add(self.remote.worker)
         self._loaded, self._mapped, self._loading, self._acting = {}, {}, None, ()
 

@@ -18,7 +18,7 @@ from envhub.evaluation.schedule import Schedule
 from envhub.evaluation.slot import Slot
 from envhub.policies.contract import PolicyFacts
 from envhub.records import EpisodeRecord
-from envhub.types import FileSource, PolicySource
+from envhub.types import HERE, FileSource, PolicySource
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.host import Worker
 from envhub.worker.inline import InlineWorker
@@ -89,6 +89,7 @@ class Engine:
                 logs=job.logs,
                 inline=job.workers == 0,
                 confinement=job.confinement,
+                interpreter=job.interpreter,
             )
             for index in range(count)
         ]
@@ -241,8 +242,9 @@ class Engine:
             self.facts = facts
             if facts.placement == "process":
                 self._actor = self._actor or self._process_actor()
-            elif isinstance(self._actor, ProcessActor) and self._job.confinement is None:
-                # A sandbox has no room for the user's own policy: that stays where it is.
+            elif isinstance(self._actor, ProcessActor) and self._shared():
+                # Neither a sandbox nor a runtime of its own has room for the user's policy: that
+                # stays where it is.
                 self._actor.close()
                 self._actor = None
         elif self.facts.placement != facts.placement:
@@ -492,7 +494,15 @@ class Engine:
                 "of its own, which is not: its placement must be 'worker'."
             )
         source = self._loadable()
-        return ProcessActor(job.policy, job.benchmark, source, job.limits, self._board, log)
+        # A policy that comes with the benchmark may need what the benchmark's runtime has.
+        interpreter = job.interpreter if job.beside else HERE
+        return ProcessActor(
+            job.policy, job.benchmark, source, job.limits, self._board, log, interpreter
+        )
+
+    def _shared(self) -> bool:
+        """Whether workers have what the user's own code has."""
+        return self._job.confinement is None and self._job.interpreter.kind == "here"
 
     def _loadable(self) -> FileSource | None:
         """The benchmark's file, if it may be loaded outside of its workers."""

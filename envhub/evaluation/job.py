@@ -7,7 +7,16 @@ from typing import Any
 
 from envhub.evaluation.plan import Plan
 from envhub.records import Episode
-from envhub.types import Benchmark, Confinement, FileSource, Limits, Source, Value
+from envhub.types import (
+    HERE,
+    Benchmark,
+    Confinement,
+    FileSource,
+    Interpreter,
+    Limits,
+    Source,
+    Value,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +38,8 @@ class Job:
     limits: Limits
     retries: int
     logs: Path | None = None
+    interpreter: Interpreter = HERE
+    """What the benchmark's workers run on."""
 
     @property
     def file(self) -> FileSource | None:

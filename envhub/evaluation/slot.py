@@ -8,7 +8,7 @@ import numpy as np
 
 from envhub.errors import ContractError
 from envhub.evaluation.playing import Playing
-from envhub.types import Confinement, Limits
+from envhub.types import HERE, Confinement, Interpreter, Limits
 from envhub.worker.buffers import CHUNK, Buffers, make_memory, needed_bytes, shared_action
 from envhub.worker.protocol import Opened, Seen, Stepped, WasReset
 from envhub.worker.remote import Observe, RemoteEnv
@@ -28,6 +28,7 @@ class Slot:
         logs: Path | None,
         inline: bool,
         confinement: Confinement | None = None,
+        interpreter: Interpreter = HERE,
     ) -> None:
         self.index = index
         self.remote: RemoteEnv | None = None
@@ -49,6 +50,7 @@ class Slot:
         self._logs = logs
         self._inline = inline
         self._confinement = confinement
+        self._interpreter = interpreter
         self._buffers: Buffers | None = None
         self._chunk: Array | None = None
         self._texts: dict[str, str] = {}
@@ -60,7 +62,12 @@ class Slot:
         log = self._logs / f"worker-{self.index}.log" if self._logs else None
         name = f"worker {self.index}"
         self.remote = first or RemoteEnv(
-            name, self._limits, log=log, inline=self._inline, confinement=self._confinement
+            name,
+            self._limits,
+            log=log,
+            inline=self._inline,
+            confinement=self._confinement,
+            interpreter=self._interpreter,
         )
         self.open_task, self.spaces = None, None
         self.making_policy, self.abandoned = False, False

@@ -17,12 +17,15 @@ _SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")
 _THREADS = ("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def worker_variables(scratch: Path, *, given: Mapping[str, str] | None = None) -> dict[str, str]:
+def worker_variables(
+    scratch: Path, *, given: Mapping[str, str] | None = None, isolated: bool = False
+) -> dict[str, str]:
     """The whole environment of a worker whose home and temporary directory is `scratch`.
 
     Args:
         scratch: An empty directory of the worker's own.
         given: The variables to choose from; this process's own unless said.
+        isolated: Whether it runs in a runtime, which sees no packages of the host.
     """
     source = os.environ if given is None else given
     chosen = {
@@ -32,7 +35,9 @@ def worker_variables(scratch: Path, *, given: Mapping[str, str] | None = None) -
     }
     for name in _THREADS:
         chosen.setdefault(name, "1")
-    if site.ENABLE_USER_SITE:
+    if isolated:
+        chosen.pop("PYTHONPATH", None)
+    elif site.ENABLE_USER_SITE:
         # With another HOME the interpreter would not find packages installed with --user.
         chosen["PYTHONUSERBASE"] = site.getuserbase()
     return chosen | {

@@ -1,9 +1,11 @@
 """A lock file: exactly which bytes a reference meant when it was made.
 
-{"format": 1, "sources": {"owner/repo": {"commit": ..., "files": {path: sha256}, ...}}}
+{"format": 1, "sources": {"owner/repo": {"commit": ..., "files": {path: sha256},
+    "requirements": {"declared": ["mujoco"], "pins": ["mujoco==3.3.0 --hash=sha256:..."]}, ...}}}
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,18 @@ LOCK = Path("envhub.lock")
 FORMAT = 1
 
 
-def write_lock(ref: HubRef, stored: Stored, path: Path = LOCK) -> None:
-    """Add a source to a lock file, or replace what it says of that repository."""
+def write_lock(ref: HubRef, stored: Stored, path: Path = LOCK, *, pins: Sequence[str] = ()) -> None:
+    """Add a source to a lock file, or replace what it says of that repository.
+
+    Args:
+        ref: The source.
+        stored: Its files.
+        path: The lock file.
+        pins: The lines that its requirements were resolved to.
+    """
     empty: dict[str, Any] = {"format": FORMAT, "sources": {}}
     content = _read(path) if path.exists() else empty
-    content["sources"][ref.repo_id] = _entry(ref, stored)
+    content["sources"][ref.repo_id] = _entry(ref, stored, pins)
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
@@ -54,7 +63,19 @@ def check_lock(ref: HubRef, manifest: Manifest, path: Path = LOCK) -> None:
         raise SourceCorrupt(f"{odd[0]} of {ref} differs from {path}. Nothing was executed.")
 
 
-def _entry(ref: HubRef, stored: Stored) -> dict[str, Any]:
+def locked_pins(repo_id: str, path: Path = LOCK) -> tuple[str, ...]:
+    """The pins that a lock file has for a source; none if it requires nothing.
+
+    Raises:
+        UsageError: The lock file cannot be read.
+    """
+    try:
+        return tuple(map(str, _read(path)["sources"][repo_id]["requirements"]["pins"]))
+    except (KeyError, TypeError) as exc:
+        raise UsageError(f"{path} has no pins of {repo_id}: lock it anew.") from exc
+
+
+def _entry(ref: HubRef, stored: Stored, pins: Sequence[str]) -> dict[str, Any]:
     manifest = stored.manifest
     text = (stored.directory / ref.path).read_text(encoding="utf-8", errors="replace")
     declared = read_requirements(text, ref.path)
@@ -63,7 +84,11 @@ def _entry(ref: HubRef, stored: Stored) -> dict[str, Any]:
         "endpoint": manifest.endpoint,
         "proof": manifest.proof,
         "files": {name: file.sha256 for name, file in manifest.files.items()},
-        "requirements": list(declared.packages),
+        "requirements": {
+            "python": declared.python,
+            "declared": list(declared.packages),
+            "pins": list(pins),
+        },
     }
 
 

@@ -8,7 +8,7 @@ def cache_home() -> Path:
     """What can be fetched or built again: `$ENVHUB_HOME`, else the user's cache directory."""
     chosen = os.environ.get("ENVHUB_HOME")
     if chosen:
-        return Path(chosen)
+        return Path(chosen).absolute()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "envhub"
 

@@ -17,6 +17,10 @@ from envhub.errors import ContractError
 # The regular expression of PEP 723's reference implementation, for the block called "script".
 _BLOCK = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
 
+PRINTABLE = re.compile(r"[ -~]+")
+"""A text in a marker may hold escapes that stand for the end of a line: what follows it would be a
+line, and so a setting, of its own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
@@ -82,7 +86,10 @@ def _plain(text: str, name: str) -> str:
         raise ContractError(
             f"{name} requires {text!r}; only packages of an index are accepted, no addresses."
         )
-    return str(requirement)
+    plain = str(requirement)
+    if not PRINTABLE.fullmatch(plain):
+        raise ContractError(f"{name} requires {text!r}; only plain ASCII in one line is accepted.")
+    return plain
 
 
 def _python(text: Any, name: str) -> str | None:

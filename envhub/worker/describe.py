@@ -1,44 +1,54 @@
 """Asking a worker what a source declares."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from envhub.types import Benchmark, FileSource, Limits, Source, Value
+from envhub.types import Benchmark, Interpreter
 from envhub.worker.board import close_workers
-from envhub.worker.protocol import Loaded, Opened
+from envhub.worker.first import Wanted, start_first
+from envhub.worker.missing import explaining
+from envhub.worker.protocol import Opened
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
 
 
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a source declares."""
+
+    benchmark: Benchmark
+    interpreter: Interpreter
+    """What it ran on, and others are to run on."""
+    spaces: tuple[AnySpace, AnySpace] | None = None
+    """The observation and the action space of the first task's env."""
+
+
 def describe(
-    source: Source,
-    env_args: Mapping[str, Value],
-    limits: Limits,
+    wanted: Wanted,
     *,
-    horizon: int | None = None,
     with_spaces: bool = False,
-    alone: bool = False,
-) -> tuple[Benchmark, tuple[AnySpace, AnySpace] | None]:
+    say: Callable[[str], None] = lambda _: None,
+    note: Callable[[str], None] = lambda _: None,
+) -> Described:
     """Load a source in a process of its own, and end it.
 
     Args:
-        source: What to load.
-        env_args: For the benchmark's env maker.
-        limits: Of these, `start` bounds each answer.
-        horizon: For envs of the published contract that have none.
-        alone: Whether to leave out the other plugins that `ENVHUB_PLUGINS` names.
-        with_spaces: Whether to make the first task's env, for its observation and action space.
+        wanted: What to load; of its limits, `start` bounds each answer.
+        with_spaces: Whether to make the first task's env, for its spaces.
+        say: Told what the user should know.
+        note: Told what takes its time.
 
     Raises:
+        RuntimeUnavailable: What it requires cannot be had.
         WorkerError: The code raised, ended its process or did not answer; or is no benchmark.
     """
-    confinement = source.confinement if isinstance(source, FileSource) else None
-    remote = RemoteEnv("", limits, confinement=confinement)
+    remote, loaded, interpreter = start_first(wanted, say=say, note=note)
     try:
-        remote.load(source, env_args, horizon, alone=alone)
-        benchmark = remote.answer(Loaded).benchmark
-        return benchmark, _spaces(remote, benchmark) if with_spaces else None
+        with explaining(wanted.source, interpreter):
+            spaces = _spaces(remote, loaded.benchmark) if with_spaces else None
     finally:
-        close_workers([remote.worker], limit=limits.close)
+        close_workers([remote.worker], limit=wanted.limits.close)
+    return Described(loaded.benchmark, interpreter, spaces)
 
 
 def _spaces(remote: RemoteEnv, benchmark: Benchmark) -> tuple[AnySpace, AnySpace]:

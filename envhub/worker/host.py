@@ -26,7 +26,7 @@ from envhub.runtime import bounds
 from envhub.runtime.sandbox import Protection, command
 from envhub.runtime.variables import worker_variables
 from envhub.runtime.visible import interpreter_paths
-from envhub.types import Confinement
+from envhub.types import HERE, Confinement, Interpreter
 from envhub.worker.channel import BrokenChannel, HostChannel
 from envhub.worker.log import Log
 from envhub.worker.protocol import (
@@ -46,7 +46,7 @@ Role = Literal["env", "policy"]
 # The package is found by its path, whatever the interpreter's own is. Its directory comes last, so
 # that it adds this package and shadows nothing.
 _BOOT = (
-    "import sys; sys.path.append({root!r}); "
+    "import sys; sys.path.extend({paths!r}); "
     "from envhub.worker.__main__ import main; main(sys.argv[1:])"
 )
 _ROOT = str(Path(envhub.__file__).parent.parent)
@@ -62,6 +62,7 @@ class Worker:
         role: Role = "env",
         log: Path | None = None,
         confinement: Confinement | None = None,
+        interpreter: Interpreter = HERE,
     ) -> None:
         """Start the process.
 
@@ -70,6 +71,7 @@ class Worker:
             role: What it is to run.
             log: A file for the beginning of its output.
             confinement: What it is kept from.
+            interpreter: What it runs on.
         """
         if sys.platform != "linux":
             raise UnsupportedPlatform(
@@ -97,30 +99,31 @@ class Worker:
             self.log = Log(log)
             undo.callback(self.log.close)
             self.child = (
-                self._start_inside(confinement)
+                self._start_inside(confinement, interpreter)
                 if confinement and confinement.sandbox != "none"
-                else self._start(role)
+                else self._start(role, interpreter)
             )
             undo.pop_all()
         self.channel.worker_end.close()
         self.log.hand_over()
 
-    def _start(self, role: Role) -> Child:
+    def _start(self, role: Role, interpreter: Interpreter) -> Child:
         end = self.channel.worker_end.fileno()
-        foreign = role == "env"
+        foreign, isolated = role == "env", interpreter.kind == "isolated"
+        variables = worker_variables(self._scratch, isolated=isolated)
         return spawn(
             [
-                *(sys.executable, "-P", "-c", _BOOT.format(root=_ROOT)),
+                *_python(interpreter),
                 *(role, str(end), str(os.getpid()), str(self._scratch)),
             ],
             # A policy is the user's own: it has their variables, home and directory.
-            env=worker_variables(self._scratch) if foreign else os.environ,
+            env=variables if foreign else _users_own(isolated=isolated),
             cwd=self._scratch if foreign else Path.cwd(),
             output=self.log.write_end,
             pass_fds=(end,),
         )
 
-    def _start_inside(self, confinement: Confinement) -> Child:
+    def _start_inside(self, confinement: Confinement, interpreter: Interpreter) -> Child:
         """Start it in a sandbox: a guard, which starts the worker there and watches it."""
         protection = Protection(
             confinement.sandbox,
@@ -129,20 +132,27 @@ class Worker:
             bounds.processes(),
             bounds.FILE_MB,
         )
-        readable = (*interpreter_paths(), *map(Path, confinement.readable))
+        isolated = interpreter.kind == "isolated"
+        readable = (
+            *interpreter_paths(Path(interpreter.python) if isolated else None),
+            *map(Path, (*interpreter.paths, *confinement.readable)),
+        )
         shelter = {"protection": protection.to_json(), "readable": list(map(str, readable))}
-        python = (sys.executable, "-P", "-S", "-c", _BOOT.format(root=_ROOT))
         ours, theirs = socket.socketpair()
         with ours, theirs:
             end, supervisor = self.channel.worker_end.fileno(), theirs.fileno()
-            inside = [*python, "inside", str(end), str(supervisor), json.dumps(shelter)]
-            guard = (*python, "guard", str(os.getpid()), str(self._scratch), str(ours.fileno()))
+            inside = [
+                *_python(interpreter, "-S"),
+                *("inside", str(end), str(supervisor), json.dumps(shelter)),
+            ]
+            # The guard, which stays outside, always runs on the host's interpreter.
+            guard = (*_python(HERE, "-S"), "guard", str(os.getpid()), str(self._scratch))
             return spawn(
                 [
-                    *(*guard, str(confinement.memory_mb or "")),
+                    *(*guard, str(ours.fileno()), str(confinement.memory_mb or "")),
                     *command(protection, inside, scratch=self._scratch, readable=readable),
                 ],
-                env=worker_variables(self._scratch),
+                env=worker_variables(self._scratch, isolated=isolated),
                 cwd=self._scratch,
                 output=self.log.write_end,
                 pass_fds=(end, ours.fileno(), supervisor),
@@ -356,3 +366,16 @@ class Worker:
     def _what(self) -> str:
         what = f"{self._verb} of {self.subject}" if self.subject else self._verb
         return f"{what} in {self.name}" if self.name else what
+
+
+def _python(interpreter: Interpreter, *options: str) -> tuple[str, ...]:
+    """The beginning of a command line that runs `envhub.worker`."""
+    apart = ("-s", "-B") if interpreter.kind == "isolated" else ()
+    boot = _BOOT.format(paths=list(interpreter.paths or (_ROOT,)))
+    return (interpreter.python, "-P", *apart, *options, "-c", boot)
+
+
+def _users_own(*, isolated: bool) -> dict[str, str]:
+    """The user's variables, without those that bring packages of the host into a runtime."""
+    left_out = ("PYTHONPATH", "PYTHONHOME") if isolated else ()
+    return {name: value for name, value in os.environ.items() if name not in left_out}

@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 from envhub.errors import WorkerError
 from envhub.plugins import chosen
 from envhub.types import (
+    HERE,
     Benchmark,
     Confinement,
     FileSource,
+    Interpreter,
     Limits,
     PluginSource,
     PolicySource,
@@ -57,6 +59,7 @@ class RemoteEnv:
         log: Path | None = None,
         inline: bool = False,
         confinement: Confinement | None = None,
+        interpreter: Interpreter = HERE,
     ) -> None:
         """Start the worker.
 
@@ -66,9 +69,12 @@ class RemoteEnv:
             log: A file for the beginning of its output.
             inline: Whether to run it in this process, without limits.
             confinement: What it is kept from.
+            interpreter: What it runs on.
         """
         self.worker: Worker | InlineWorker = (
-            InlineWorker(name) if inline else Worker(name, log=log, confinement=confinement)
+            InlineWorker(name)
+            if inline
+            else Worker(name, log=log, confinement=confinement, interpreter=interpreter)
         )
         self._limits = limits
         self._pulse: Any = None

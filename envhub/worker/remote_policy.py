@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from envhub.types import Benchmark, FileSource, Limits, PolicySource
+from envhub.types import HERE, Benchmark, FileSource, Interpreter, Limits, PolicySource
 from envhub.worker.host import Worker
 from envhub.worker.protocol import Act, LoadPolicy, MapSlot, Seen, Told
 from envhub.worker.spaces import AnySpace, encode_space
@@ -11,8 +11,10 @@ from envhub.worker.spaces import AnySpace, encode_space
 class RemotePolicy:
     """Every method asks; the worker's outcome answers."""
 
-    def __init__(self, limits: Limits, *, log: Path | None = None) -> None:
-        self.worker = Worker("its own process", role="policy", log=log)
+    def __init__(
+        self, limits: Limits, *, log: Path | None = None, interpreter: Interpreter = HERE
+    ) -> None:
+        self.worker = Worker("its own process", role="policy", log=log, interpreter=interpreter)
         self.worker.subject = "the policy"
         self._limits = limits
 
