@@ -6,6 +6,7 @@ that spawned, so all children are spawned from one thread that lives as long as 
 """
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -99,10 +100,12 @@ def _text(output: bytes) -> str:
 class Child:
     """A long-lived child process, and the descriptor that tells of its end."""
 
-    def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, popen: "subprocess.Popen[bytes] | _Forked") -> None:
         self._popen = popen
         self.pid = popen.pid
         self.pidfd = os.pidfd_open(popen.pid)
+        self.on_end: Callable[[], None] = lambda: None
+        """Called once, when it was reaped."""
 
     def poll(self) -> int | None:
         """Its exit status if it has ended, else None."""
@@ -135,6 +138,7 @@ class Child:
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
+            self.on_end()
         return code
 
 
@@ -163,6 +167,48 @@ def spawn(
         )
 
     return _spawner().call(start)
+
+
+def adopt(pid: int) -> Child:
+    """A child of this process that another process forked for it."""
+    return Child(_Forked(pid))
+
+
+class _Forked:
+    """Has what `Child` uses of a Popen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        return self._take(os.WNOHANG)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if timeout is not None and self.poll() is None:
+            pidfd = os.pidfd_open(self.pid)
+            try:
+                ended, _, _ = select.select([pidfd], [], [], timeout)
+            finally:
+                os.close(pidfd)
+            if not ended:
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        code = self._take(0)
+        assert code is not None
+        return code
+
+    def terminate(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGTERM)
+
+    def _take(self, options: int) -> int | None:
+        if self._code is None:
+            try:
+                pid, status = os.waitpid(self.pid, options)
+            except ChildProcessError:  # somebody else reaped it; nobody knows how it ended
+                pid, status = self.pid, 0
+            self._code = os.waitstatus_to_exitcode(status) if pid else None
+        return self._code
 
 
 def remove_tree(directory: Path) -> None:

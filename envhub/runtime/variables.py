@@ -40,10 +40,11 @@ def worker_variables(
     elif site.ENABLE_USER_SITE:
         # With another HOME the interpreter would not find packages installed with --user.
         chosen["PYTHONUSERBASE"] = site.getuserbase()
-    return chosen | {
-        "HOME": str(scratch),
-        "TMPDIR": str(scratch),
-        "XDG_CACHE_HOME": str(scratch),  # Mesa looks past HOME
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    fixed = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return chosen | fixed | scratch_variables(scratch)
+
+
+def scratch_variables(scratch: Path) -> dict[str, str]:
+    """Those that differ from worker to worker."""
+    # Mesa looks past HOME.
+    return dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))

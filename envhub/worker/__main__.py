@@ -3,9 +3,11 @@
     python -m envhub.worker env|policy DESCRIPTOR HOST_PID SCRATCH
     python -m envhub.worker guard HOST_PID SCRATCH SUPERVISOR MEMORY_MB COMMAND ...
     python -m envhub.worker inside DESCRIPTOR SUPERVISOR SHELTER
+    python -m envhub.worker nursery DESCRIPTOR HOST_PID
 
 The second form guards a worker in a sandbox, which the command starts in the third. Both run
-without `site`, so that no code of installed packages runs before the sandbox is closed.
+without `site`, so that no code of installed packages runs before the sandbox is closed. The fourth
+forks workers that are not in a sandbox.
 """
 
 import os
@@ -24,6 +26,12 @@ def main(arguments: list[str]) -> None:
         case ["inside", descriptor, supervisor, shelter]:
             _go_inside(shelter, int(supervisor))
             _serve("env", int(descriptor))
+        case ["nursery", descriptor, host_pid]:
+            from envhub.worker.nursery import tend
+
+            order = tend(int(descriptor), int(host_pid))
+            stand_guard(int(host_pid), Path(order.scratch))
+            _serve("env", order.channel)
         case [role, descriptor, host_pid, scratch]:
             stand_guard(int(host_pid), Path(scratch) if scratch else None)
             _serve(role, int(descriptor))

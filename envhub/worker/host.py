@@ -27,6 +27,7 @@ from envhub.runtime.sandbox import Protection, command
 from envhub.runtime.variables import worker_variables
 from envhub.runtime.visible import interpreter_paths
 from envhub.types import HERE, Confinement, Interpreter
+from envhub.worker import nursery
 from envhub.worker.channel import BrokenChannel, HostChannel
 from envhub.worker.log import Log
 from envhub.worker.protocol import (
@@ -110,16 +111,16 @@ class Worker:
     def _start(self, role: Role, interpreter: Interpreter) -> Child:
         end = self.channel.worker_end.fileno()
         foreign, isolated = role == "env", interpreter.kind == "isolated"
-        variables = worker_variables(self._scratch, isolated=isolated)
+        python, output = _python(interpreter), self.log.write_end
+        if foreign:
+            variables = worker_variables(self._scratch, isolated=isolated)
+            return nursery.start(python, variables, self._scratch, end, output)
         return spawn(
-            [
-                *_python(interpreter),
-                *(role, str(end), str(os.getpid()), str(self._scratch)),
-            ],
+            [*python, role, str(end), str(os.getpid()), str(self._scratch)],
             # A policy is the user's own: it has their variables, home and directory.
-            env=variables if foreign else _users_own(isolated=isolated),
-            cwd=self._scratch if foreign else Path.cwd(),
-            output=self.log.write_end,
+            env=_users_own(isolated=isolated),
+            cwd=Path.cwd(),
+            output=output,
             pass_fds=(end,),
         )
 

@@ -1,0 +1,212 @@
+"""A process that has imported what every worker needs, and forks workers from itself.
+
+Importing numpy and Gymnasium takes a quarter of a second of a core; a fork takes a hundredth. The
+first worker of a host is started directly. While one lives, others come from a nursery, which ends
+with the last of them. Only our own code runs in it. Workers in a sandbox are never forked.
+
+A forked worker is a child of the host, not of the nursery, so that nothing else is different: the
+host reaps it, and it dies with the host.
+"""
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from envhub.process import Child, adopt, remove_tree, spawn
+from envhub.runtime.variables import scratch_variables
+
+_CLONE = {"x86_64": 56, "aarch64": 220}
+"""The number of the system call `clone`."""
+_CLONE_PARENT = 0x8000
+_PR_SET_PDEATHSIG = 1
+_PATIENCE = 60.0
+"""Seconds that a nursery may take to import what it needs."""
+_LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+
+
+class Order(NamedTuple):
+    """What a forked worker needs to know."""
+
+    channel: int
+    scratch: str
+
+
+def start(
+    python: Sequence[str],
+    variables: Mapping[str, str],
+    scratch: Path,
+    channel: int,
+    output: int,
+) -> Child:
+    """Start a worker for envs: forked if another one lives already, else directly.
+
+    Args:
+        python: The beginning of its command line.
+        variables: All of its environment.
+        scratch: Its home.
+        channel: The descriptor of its end of the channel.
+        output: The descriptor that its output goes to.
+    """
+    key = _key(python, variables, scratch)
+    with _lock:
+        place = _places.setdefault(key, _Place(key, python, variables))
+        child = place.fork(scratch, channel, output) if place.living else None
+        if child is None:
+            child = spawn(
+                [*python, "env", str(channel), str(os.getpid()), str(scratch)],
+                env=variables,
+                cwd=scratch,
+                output=output,
+                pass_fds=(channel,),
+            )
+        place.living += 1
+        child.on_end = place.leave
+    return child
+
+
+def _key(python: Sequence[str], variables: Mapping[str, str], scratch: Path) -> tuple[object, ...]:
+    """What a process hands down to its children, and may not differ."""
+    own = scratch_variables(scratch)
+    handed_down = frozenset((k, v) for k, v in variables.items() if k not in own)
+    limits = tuple(resource.getrlimit(limit) for limit in _LIMITS)
+    cores = frozenset(os.sched_getaffinity(0))
+    return os.getpid(), tuple(python), handed_down, limits, cores
+
+
+class _Place:
+    """The workers of one kind, and where they come from."""
+
+    def __init__(
+        self, key: tuple[object, ...], python: Sequence[str], variables: Mapping[str, str]
+    ) -> None:
+        self.living = 0
+        self._key = key
+        self._python = python
+        self._variables = variables
+        self._nursery: _Nursery | None = None
+        self._barren = os.uname().machine not in _CLONE
+
+    def fork(self, scratch: Path, channel: int, output: int) -> Child | None:
+        """A forked worker; None if that does not work here."""
+        if self._barren:
+            return None
+        if self._nursery is None:
+            self._nursery = _Nursery(self._python, self._variables)
+        child = self._nursery.fork(scratch, channel, output)
+        if child is None:
+            self._barren = True
+            self._close()
+        return child
+
+    def leave(self) -> None:
+        """A worker has ended; the last one ends the nursery."""
+        with _lock:
+            self.living -= 1
+            if self.living == 0:
+                _places.pop(self._key, None)
+                self._close()
+
+    def _close(self) -> None:
+        if self._nursery is not None:
+            self._nursery.close()
+            self._nursery = None
+
+
+class _Nursery:
+    """The process, as the host sees it."""
+
+    def __init__(self, python: Sequence[str], variables: Mapping[str, str]) -> None:
+        self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.settimeout(_PATIENCE)
+        with theirs, Path(os.devnull).open("wb") as nothing:
+            self._child = spawn(
+                [*python, "nursery", str(theirs.fileno()), str(os.getpid())],
+                env={**variables, **scratch_variables(self._scratch)},
+                cwd=self._scratch,
+                output=nothing.fileno(),
+                pass_fds=(theirs.fileno(),),
+            )
+
+    def fork(self, scratch: Path, channel: int, output: int) -> Child | None:
+        """A new worker; None if the nursery has died."""
+        with suppress(OSError, ValueError):
+            order = json.dumps({"scratch": str(scratch)}).encode()
+            socket.send_fds(self._socket, [order], [channel, output])
+            return adopt(int(self._socket.recv(64)))
+        return None
+
+    def close(self) -> None:
+        """End it; its workers live on."""
+        self._socket.close()
+        self._child.end()
+        remove_tree(self._scratch)
+
+
+_places: dict[tuple[object, ...], _Place] = {}
+_lock = threading.RLock()
+
+
+def tend(descriptor: int, host_pid: int) -> Order:
+    """Be a nursery until the host has no more use for it. Returns only in forked workers."""
+    _die_with(host_pid)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
+    import envhub.worker.session  # noqa: F401 - so that its children have it
+
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        os._exit(1)  # threads, as of BLAS, do not survive a fork
+    connection = socket.socket(fileno=descriptor)
+    while True:
+        order, fds, _, _ = socket.recv_fds(connection, 2**16, 2)
+        if not order:
+            os._exit(0)
+        pid = _clone()
+        if pid == 0:
+            connection.close()
+            return _become(json.loads(order)["scratch"], *fds)
+        for fd in fds:
+            os.close(fd)
+        connection.send(str(pid).encode())
+
+
+def _become(scratch: str, channel: int, output: int) -> Order:
+    """Make a forked process what a newly started one would be."""
+    import numpy as np
+
+    os.setsid()
+    os.chdir(scratch)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+    os.environ.update(scratch_variables(Path(scratch)))
+    np.random.seed()  # or all would draw the same numbers
+    return Order(channel, scratch)
+
+
+def _clone() -> int:
+    """Fork; the new process is a child of this one's parent.
+
+    The library's own record of the thread's number is not renewed. What runs on is the guard, which
+    does not need it, and the worker is forked from that in the usual way.
+    """
+    libc = ctypes.PyDLL(None, use_errno=True)
+    pid: int = libc.syscall(_CLONE[os.uname().machine], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid < 0:
+        sys.exit(f"clone failed: {os.strerror(ctypes.get_errno())}")
+    return pid
+
+
+def _die_with(host_pid: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != host_pid:
+        os._exit(1)
