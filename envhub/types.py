@@ -16,6 +16,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 """Benchmarks, suites, tasks and policies; fullmatch, wherever a name comes from."""
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
+_FILE = re.compile(r"[A-Za-z_][\w.]*:[\w-][\w.-]*")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_HORIZON = 10_000_000
 _MAX_HZ = 1_000_000
@@ -74,6 +75,8 @@ class Benchmark:
     """`pkg.module:convert`, light: raw batch -> batch as LeRobot policies take it."""
     policies: Mapping[str, str] = field(default_factory=dict)
     """Policies that come with it: `{"expert": "pkg.expert:make_policy"}`."""
+    runtime: str | None = None
+    """`pkg:runtime.txt`: a file in the package with complete, hashed pins."""
     memory_mb: int = 1024
     """What one worker needs; `--workers auto` stays inside free memory."""
     reuse: Literal["reset", "rebuild"] = "reset"
@@ -102,6 +105,12 @@ class Benchmark:
                 owner,
                 f"{name} must be 'package.module:name' or ':name', found {target!r}",
             )
+        _check(
+            self.runtime is None
+            or (type(self.runtime) is str and _FILE.fullmatch(self.runtime) is not None),
+            owner,
+            f"runtime must be 'package:file', found {self.runtime!r}",
+        )
         _check(isinstance(self.policies, Mapping), owner, "policies must be a mapping")
         for name, target in self.policies.items():
             check_name("policy", name)
