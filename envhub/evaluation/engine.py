@@ -15,7 +15,7 @@ from envhub.evaluation.actors import Acts, Event, Failure, InlineActor, Learned,
 from envhub.evaluation.job import Job, Progress
 from envhub.evaluation.playing import Playing
 from envhub.evaluation.schedule import Schedule
-from envhub.evaluation.slot import Slot
+from envhub.evaluation.slot import KnownSpaces, Slot
 from envhub.policies.contract import PolicyFacts
 from envhub.records import EpisodeRecord
 from envhub.types import FileSource, PolicySource
@@ -82,6 +82,7 @@ class Engine:
         self._turn = 0.0
         self._actor: ProcessActor | InlineActor | None = self._make_actor()
         count = max(1, min(job.workers, len(job.episodes)))
+        known = KnownSpaces()
         self._slots = [
             Slot(
                 index,
@@ -89,6 +90,7 @@ class Engine:
                 logs=job.logs,
                 inline=job.workers == 0,
                 confinement=job.confinement,
+                known=known,
             )
             for index in range(count)
         ]

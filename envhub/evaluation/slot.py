@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from envhub.errors import ContractError
@@ -12,9 +13,30 @@ from envhub.types import Confinement, Limits
 from envhub.worker.buffers import CHUNK, Buffers, make_memory, needed_bytes, shared_action
 from envhub.worker.protocol import Opened, Seen, Stepped, WasReset
 from envhub.worker.remote import Observe, RemoteEnv
-from envhub.worker.spaces import AnySpace
+from envhub.worker.spaces import AnySpace, encode_space
 
 Array = np.ndarray[Any, Any]
+Spaces = tuple[AnySpace, AnySpace]
+
+_MOST_SPACES = 64
+"""A worker that describes others every time must not fill the memory."""
+
+
+class KnownSpaces:
+    """Spaces that are described alike, as the same objects: comparing those costs nothing.
+
+    Comparing two that are not takes Gymnasium some 20 ms for an image, at every step.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Spaces] = {}
+
+    def first(self, spaces: Spaces) -> Spaces:
+        """The first spaces that were like these."""
+        if len(self._known) >= _MOST_SPACES:
+            self._known.clear()
+        described = msgspec.msgpack.encode([encode_space(space) for space in spaces])
+        return self._known.setdefault(described, spaces)
 
 
 class Slot:
@@ -28,6 +50,7 @@ class Slot:
         logs: Path | None,
         inline: bool,
         confinement: Confinement | None = None,
+        known: KnownSpaces | None = None,
     ) -> None:
         self.index = index
         self.remote: RemoteEnv | None = None
@@ -36,7 +59,7 @@ class Slot:
         """The task that it is assigned to."""
         self.open_task: str | None = None
         """The task whose env is made."""
-        self.spaces: tuple[AnySpace, AnySpace] | None = None
+        self.spaces: Spaces | None = None
         self.memory = -1
         """The descriptor of the memory that it shares with its worker."""
         self.generation = 0
@@ -49,6 +72,7 @@ class Slot:
         self._logs = logs
         self._inline = inline
         self._confinement = confinement
+        self._known = known or KnownSpaces()
         self._buffers: Buffers | None = None
         self._chunk: Array | None = None
         self._texts: dict[str, str] = {}
@@ -84,7 +108,7 @@ class Slot:
             WorkerError: The spaces make no sense.
             ContractError: The action space is of a kind that no policy can fill.
         """
-        spaces = self.live().spaces(opened)
+        spaces = self._known.first(self.live().spaces(opened))
         if shared_action(spaces[1]) is None:
             raise ContractError(
                 f"The action space {spaces[1]} is no single array; policies act in Box, Discrete, "

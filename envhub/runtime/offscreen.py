@@ -21,8 +21,8 @@ _AUTOMATIC = ("egl", "osmesa")
 def choose_backend() -> str:
     """Choose a backend whose libraries are here, and say so to what draws.
 
-    `MUJOCO_GL` and `PYOPENGL_PLATFORM` are set, and must be before anything of OpenGL is imported. A
-    backend that one of them names already is kept.
+    Sets `MUJOCO_GL` and `PYOPENGL_PLATFORM`, which must happen before anything of OpenGL is
+    imported. A backend that one of them names already is kept.
 
     Raises:
         ContractError: There is none; says what to install.
