@@ -14,11 +14,12 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml .ci/constraints.txt
+$(READY): pyproject.toml plugins/metaworld/pyproject.toml .ci/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "EnvHub needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[dev,docs]'
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
+	  --editable '.[dev,docs]' --editable 'plugins/metaworld[sim]'
 	@touch $@
 
 # Only tests of the torch path need torch; CI, where nothing may be skipped, has it.
@@ -51,7 +52,7 @@ docs: $(READY)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 bench: $(READY)
-	@for script in start transport lockstep chunks affinity scale hub; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

@@ -57,6 +57,24 @@ def play(env: Any, name: str, seed: int) -> dict[str, Any]:
     return {"task": name, "seed": seed, "success": success, "steps": steps, "return": total}
 
 
+def frames(name: str, seed: int, steps: int, camera: str, size: int) -> Iterator[Any]:
+    """The frame after a reset and after each of some steps, as published loops show it."""
+    import numpy as np
+
+    options = {"render_mode": "rgb_array", "camera_name": camera, "width": size, "height": size}
+    env = published(name, **options)
+    if camera == "corner2":
+        env.model.cam_pos[2] = [0.75, 0.075, 0.7]
+    env.seed(seed)
+    env.reset()
+    for step in range(steps + 1):
+        if step:
+            env.step(np.full(4, 0.5, np.float32))
+        frame = env.render()
+        yield np.flip(frame, (0, 1)) if camera == "corner2" else frame
+    env.close()
+
+
 def play_all(names: Iterator[str], make: Callable[[str], Any], episodes: int) -> None:
     for name in names:
         env = make(name)

@@ -3,8 +3,9 @@
 Nothing of MuJoCo is imported before the first reset, and nothing of OpenGL before the first frame.
 """
 
+import ctypes
 import os
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -46,7 +47,7 @@ def make(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> "MetaWo
 class MetaWorld(gym.Env[Observation, Array]):
     """A task whose goal and objects are placed anew by every reset, as its seed says."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 80}
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
     render_mode = "rgb_array"
     observing: frozenset[str] = frozenset({"pixels", "agent_pos", "environment_state"})
 
@@ -77,7 +78,7 @@ class MetaWorld(gym.Env[Observation, Array]):
         info["is_success"] = bool(info["success"])
         return self._observe(state), reward, terminated, truncated, info
 
-    def render(self) -> Array:  # type: ignore[override]
+    def render(self) -> Array:
         """The frame that `pixels` would hold now."""
         if self._painter is None:
             self._painter = Painter(self._running(), self._camera, self._size)
@@ -88,11 +89,13 @@ class MetaWorld(gym.Env[Observation, Array]):
         painter, self._painter, self._simulator = self._painter, None, None
         if painter is not None:
             painter.close()
+        # Else the C library keeps the model's 20 MB, in pieces that the next one does not fit into.
+        ctypes.CDLL(None).malloc_trim(0)
 
     def _observe(self, state: Array) -> Observation:
         return {
             "pixels": self.render() if "pixels" in self.observing else self._blank,
-            "agent_pos": state[:4].copy(),
+            "agent_pos": state[:4],
             "environment_state": state,
         }
 
@@ -116,14 +119,12 @@ class Painter:
 
         model = simulator.model
         self._published = camera == PUBLISHED_CAMERA
-        if self._published:
-            model.camera(camera).pos[:] = _PUBLISHED_POSITION
         self._camera = model.camera(camera).id
         buffer = model.vis.global_
         buffer.offwidth, buffer.offheight = max(buffer.offwidth, size), max(buffer.offheight, size)
         try:
             # What Meta-World itself would draw with, so that the pixels are the same ones.
-            self._viewer = OffScreenViewer(model, simulator.data, size, size)
+            self._viewer: Any = OffScreenViewer(model, simulator.data, size, size)
         except Exception as exc:
             raise cannot_draw(f"{backend}: {exc}") from exc
 
@@ -152,6 +153,7 @@ def build_simulator(name: str) -> Any:
     simulator.seeded_rand_vec = True
     simulator._partially_observable = False
     del simulator.sawyer_observation_space  # it was computed with the goal hidden
+    simulator.model.camera(PUBLISHED_CAMERA).pos[:] = _PUBLISHED_POSITION
     return simulator
 
 
@@ -180,7 +182,7 @@ def import_metaworld() -> Any:
     return metaworld
 
 
-def _observation_space(size: int) -> spaces.Dict:
+def _observation_space(size: int) -> Any:
     """The bounds that observations keep; Meta-World's own give the goal's as zero.
 
     Twice, now and one step ago: the hand, the gripper's opening, and up to two objects. Then the
