@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help setup demo test check docs bench soak clean
 help:
-	@echo "make demo   see EnvHub work on an example benchmark"
+	@echo "make demo   see scripted experts solve ten manipulation tasks"
 	@echo "make test   run the tests"
 	@echo "make check  linter, types, layers, documentation"
 	@echo "make bench  benchmarks: ratios, measured side by side"
@@ -14,29 +14,39 @@ help:
 
 setup: $(READY)
 
-$(READY): pyproject.toml .ci/constraints.txt
+# What a user has: EnvHub and the plugin, without the simulator, which its runtime brings.
+BASE := .venv/.base
+$(BASE): pyproject.toml plugins/metaworld/pyproject.toml .ci/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "EnvHub needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
+	  --editable . --editable plugins/metaworld
+	@touch $@
+
+$(READY): $(BASE)
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[dev,docs]'
 	@touch $@
 
-# Only tests of the torch path need torch; CI, where nothing may be skipped, has it.
+# Tests that compare with Meta-World's own loop need it beside EnvHub, and those of the torch path
+# need torch; CI, where nothing may be skipped, has both.
+SIM := .venv/.sim
+$(SIM): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable 'plugins/metaworld[sim]'
+	@touch $@
 TORCH := .venv/.torch
 $(TORCH): $(READY)
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt torch==2.13.0
 	@touch $@
 ifeq ($(ENVHUB_REQUIRE_ALL),1)
-TEST_NEEDS := $(READY) $(TORCH)
+TEST_NEEDS := $(READY) $(SIM) $(TORCH)
 else
 TEST_NEEDS := $(READY)
 endif
 
-demo: $(READY)
+demo: $(BASE)
 	$(BIN)/envhub list
-	$(BIN)/envhub info ./docs/examples/reach
-	-$(BIN)/envhub doctor
-	$(BIN)/envhub eval ./docs/examples/reach --policy ./docs/examples/policies/steer.py
+	$(BIN)/envhub eval metaworld --suite mt10 --policy expert
 
 test: $(TEST_NEEDS)
 	$(BIN)/pytest
@@ -50,8 +60,8 @@ check: $(READY) docs
 docs: $(READY)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-bench: $(READY)
-	@for script in start transport lockstep chunks affinity scale hub; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+bench: $(SIM)
+	@for script in start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

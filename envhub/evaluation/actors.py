@@ -183,7 +183,7 @@ class ProcessActor:
 
     def _index(self, slot: Slot) -> int | None:
         known = enumerate(self._known)
-        return next((index for index, (spaces, _) in known if spaces is slot.spaces), None)
+        return next((index for index, (spaces, _) in known if spaces == slot.spaces), None)
 
     def _of(self, slot: Slot) -> int:
         index = self._index(slot)
@@ -290,11 +290,11 @@ class InlineActor:
         return context
 
     def _runner(self, slot: Slot) -> Runner | None:
-        return next((runner for spaces, runner in self._known if spaces is slot.spaces), None)
+        return next((runner for spaces, runner in self._known if spaces == slot.spaces), None)
 
     def _index(self, slot: Slot) -> int | None:
         known = enumerate(self._known)
-        return next((index for index, (spaces, _) in known if spaces is slot.spaces), None)
+        return next((index for index, (spaces, _) in known if spaces == slot.spaces), None)
 
 
 def _batch(waiting: Sequence[Slot], index: Any) -> tuple[Slot, ...]:

@@ -15,7 +15,7 @@ from envhub.evaluation.actors import Acts, Event, Failure, InlineActor, Learned,
 from envhub.evaluation.job import Job, Progress
 from envhub.evaluation.playing import Playing
 from envhub.evaluation.schedule import Schedule
-from envhub.evaluation.slot import Slot
+from envhub.evaluation.slot import KnownSpaces, Slot
 from envhub.policies.contract import PolicyFacts
 from envhub.records import EpisodeRecord
 from envhub.types import HERE, FileSource, PolicySource
@@ -82,6 +82,7 @@ class Engine:
         self._turn = 0.0
         self._actor: ProcessActor | InlineActor | None = self._make_actor()
         count = max(1, min(job.workers, len(job.episodes)))
+        known = KnownSpaces()
         self._slots = [
             Slot(
                 index,
@@ -90,6 +91,7 @@ class Engine:
                 inline=job.workers == 0,
                 confinement=job.confinement,
                 interpreter=job.interpreter,
+                known=known,
             )
             for index in range(count)
         ]
@@ -97,7 +99,6 @@ class Engine:
         self._wanting: list[Slot] = []
         self._since: dict[int, float] = {}
         self._leaving: list[Worker | InlineWorker] = []
-        self._spaces: list[tuple[AnySpace, AnySpace]] = []
 
     def run(self) -> None:
         """Run until every episode has a record, or until `stopping` has taken effect.
@@ -207,7 +208,7 @@ class Engine:
 
     def _on_opened(self, slot: Slot, opened: Opened) -> None:
         slot.open_task = slot.task
-        if slot.take_spaces(opened, self._spaces):
+        if slot.take_spaces(opened):
             slot.share_memory()
         else:
             slot.attach()

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from envhub.errors import ContractError
@@ -12,9 +13,30 @@ from envhub.types import HERE, Confinement, Interpreter, Limits
 from envhub.worker.buffers import CHUNK, Buffers, make_memory, needed_bytes, shared_action
 from envhub.worker.protocol import Opened, Seen, Stepped, WasReset
 from envhub.worker.remote import Observe, RemoteEnv
-from envhub.worker.spaces import AnySpace
+from envhub.worker.spaces import AnySpace, encode_space
 
 Array = np.ndarray[Any, Any]
+Spaces = tuple[AnySpace, AnySpace]
+
+_MOST_SPACES = 64
+"""A worker that describes others every time must not fill the memory."""
+
+
+class KnownSpaces:
+    """Spaces that are described alike, as the same objects: comparing those costs nothing.
+
+    Comparing two that are not takes Gymnasium some 20 ms for an image, at every step.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Spaces] = {}
+
+    def first(self, spaces: Spaces) -> Spaces:
+        """The first spaces that were like these."""
+        if len(self._known) >= _MOST_SPACES:
+            self._known.clear()
+        described = msgspec.msgpack.encode([encode_space(space) for space in spaces])
+        return self._known.setdefault(described, spaces)
 
 
 class Slot:
@@ -29,6 +51,7 @@ class Slot:
         inline: bool,
         confinement: Confinement | None = None,
         interpreter: Interpreter = HERE,
+        known: KnownSpaces | None = None,
     ) -> None:
         self.index = index
         self.remote: RemoteEnv | None = None
@@ -37,7 +60,7 @@ class Slot:
         """The task that it is assigned to."""
         self.open_task: str | None = None
         """The task whose env is made."""
-        self.spaces: tuple[AnySpace, AnySpace] | None = None
+        self.spaces: Spaces | None = None
         self.memory = -1
         """The descriptor of the memory that it shares with its worker."""
         self.generation = 0
@@ -51,6 +74,7 @@ class Slot:
         self._inline = inline
         self._confinement = confinement
         self._interpreter = interpreter
+        self._known = known or KnownSpaces()
         self._buffers: Buffers | None = None
         self._chunk: Array | None = None
         self._texts: dict[str, str] = {}
@@ -84,28 +108,20 @@ class Slot:
         assert self.playing is not None
         return self.playing
 
-    def take_spaces(self, opened: Opened, known: list[tuple[AnySpace, AnySpace]]) -> bool:
+    def take_spaces(self, opened: Opened) -> bool:
         """Note what the env is like; whether it needs another memory than before.
-
-        Args:
-            opened: What the worker said.
-            known: All pairs of spaces so far; equal ones become one object, because comparing
-                spaces takes longer than a step.
 
         Raises:
             WorkerError: The spaces make no sense.
             ContractError: The action space is of a kind that no policy can fill.
         """
-        spaces = self.live().spaces(opened)
+        spaces = self._known.first(self.live().spaces(opened))
         if shared_action(spaces[1]) is None:
             raise ContractError(
                 f"The action space {spaces[1]} is no single array; policies act in Box, Discrete, "
                 "MultiDiscrete and MultiBinary spaces."
             )
-        if spaces not in known:
-            known.append(spaces)
-        spaces = known[known.index(spaces)]
-        fresh = self._buffers is None or spaces is not self.spaces
+        fresh = self._buffers is None or spaces != self.spaces
         self.spaces = spaces
         return fresh
 

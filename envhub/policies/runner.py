@@ -112,13 +112,17 @@ class Runner:
             due = f"{(rows, *self._shape)}, or {(rows, 'chunk', *self._shape)}"
             shape = np.shape(_array(answer))
             raise ContractError(f"act() returned actions of shape {shape}; due is {due}.")
+        cast = actions.copy() if actions.dtype == self._dtype else self._cast(actions)
+        if not np.isfinite(cast).all():
+            raise ContractError("act() returned an action that is not finite.")
+        return cast
+
+    def _cast(self, actions: Array) -> Array:
         if not np.can_cast(actions.dtype, self._dtype, "same_kind"):
             found = f"act() returned actions of dtype {actions.dtype}"
             raise ContractError(f"{found}; the action space has {self._dtype}.")
         with np.errstate(over="ignore"):
             cast = actions.astype(self._dtype)
-        if not np.isfinite(cast).all():
-            raise ContractError("act() returned an action that is not finite.")
         if cast.dtype.kind in "iu" and (cast != actions).any():
             raise ContractError(f"act() returned an action that is too large for {self._dtype}.")
         return cast

@@ -63,7 +63,6 @@ class Player:
     def __init__(self, runner: Runner, space: AnySpace) -> None:
         self.facts = runner.facts
         self._runner = runner
-        self._space = space
         self._views = {
             leaf.path: np.empty((1, *leaf.shape), leaf.dtype)
             for leaf in leaves(space)
@@ -72,6 +71,8 @@ class Player:
         needs = self.facts.needs
         found = writers(space, self._views, 0)
         self._writers = [w for w in found if needs is None or w.leaf.path in needs]
+        self._whole = len(self._writers) == len(found)
+        self._outline = outline_of(space)
         self._texts: dict[str, str] = {}
         self._context: Context | None = None
         self._chunk: list[Any] = []
@@ -98,7 +99,7 @@ class Player:
         assert self._context is not None
         if not self._chunk:
             values = {writer.leaf.path: self._value(writer.leaf.path) for writer in self._writers}
-            observation = part_of(self._space, values)
+            observation = unflatten(self._outline, values) if self._whole else _nested(values)
             self._chunk = list(self._runner.act(observation, [self._context])[0])[::-1]
         self._context.step += 1
         return self._chunk.pop()
@@ -124,6 +125,10 @@ def part_of(space: AnySpace, values: Mapping[str, Any]) -> Any:
     """An observation from the values at some of its leaves; the keys of others are left out."""
     if len(values) == len(leaves(space)):
         return unflatten(outline_of(space), values)
+    return _nested(values)
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     part: dict[str, Any] = {}
     for path, value in values.items():
         *parents, last = path.split("/")

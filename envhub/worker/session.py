@@ -3,7 +3,7 @@
 import os
 import platform
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -46,6 +46,8 @@ from envhub.worker.spaces import encode_space, leaves
 from envhub.worker.stepping import success_of, take_reset, take_step
 from envhub.worker.values import NotPortable, portable
 from envhub.worker.writing import Writer, writers
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 class Descriptors(Protocol):
@@ -213,6 +215,7 @@ class Session:
             self._observe(player.facts.needs)
             observation, _ = take_reset(env, request.episode.seed, request.options)
             player.look(observation)
+        needs = None if player.facts.needs is None else frozenset(player.facts.needs)
         rewards: list[float] = []
         successes: list[bool | None] = []
         actions: list[Any] = []
@@ -221,7 +224,7 @@ class Session:
             action = player.act()
             self._at_policy, pulse[self._row] = False, 2 * taken + 2
             read = player.hungry and not (request.final and taken + 1 == request.count)
-            self._observe(player.facts.needs if read else ())
+            self._observe(needs if read else _NOTHING)
             observation, reward, terminated, truncated, info = take_step(env, action)
             rewards.append(reward)
             successes.append(success_of(info))
@@ -253,7 +256,7 @@ class Session:
         except NotPortable as exc:
             raise ContractError(f"{request.name!r} cannot cross to this process: {exc}.") from exc
 
-    def _observe(self, paths: tuple[str, ...] | None) -> frozenset[str]:
+    def _observe(self, paths: Collection[str] | None) -> frozenset[str]:
         wanted = self._every if paths is None else frozenset(paths)
         for observer in self._observers:
             observer.observing = wanted

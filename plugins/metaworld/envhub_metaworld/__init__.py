@@ -1,0 +1,23 @@
+"""Meta-World as an EnvHub benchmark. Importing this imports no simulator."""
+
+from collections.abc import Iterable
+
+import envhub
+from envhub import Benchmark
+from envhub_metaworld.tasks import suites
+
+
+@envhub.hookimpl
+def envhub_benchmarks() -> Iterable[Benchmark]:
+    """Declare the benchmark `metaworld`."""
+    yield Benchmark(
+        name="metaworld",
+        make="envhub_metaworld.env:make",
+        suites=suites(),
+        default=("mt50",),
+        episodes=10,
+        control_hz=80.0,
+        policies={"expert": "envhub_metaworld.expert:make_policy"},
+        runtime="envhub_metaworld:runtime.txt",
+        memory_mb=512,
+    )

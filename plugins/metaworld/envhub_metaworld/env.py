@@ -1,0 +1,203 @@
+"""One Meta-World task as a Gymnasium env.
+
+Nothing of MuJoCo is imported before the first reset, and nothing of OpenGL before the first frame.
+"""
+
+import ctypes
+import os
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+
+from envhub import Task
+from envhub.errors import ContractError, UnknownName
+from envhub.runtime.offscreen import cannot_draw, choose_backend
+
+Array = np.ndarray[Any, Any]
+Observation = dict[str, Array]
+
+CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
+"""The cameras of Meta-World's scenes."""
+PUBLISHED_CAMERA = "corner2"
+# Published checkpoints were trained on frames from here, not from where the scene has the camera.
+_PUBLISHED_POSITION = (0.75, 0.075, 0.7)
+_MAX_SIZE = 4096
+_HAND = ((-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7))
+"""Meta-World clips the hand's position to this box."""
+
+
+def make(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> "MetaWorld":
+    """The env of a task.
+
+    Args:
+        task: One of the 50.
+        camera: The camera that `pixels` are seen from.
+        size: Width and height of `pixels`.
+    """
+    if camera not in CAMERAS:
+        advice = f"The cameras are {', '.join(CAMERAS)}."
+        raise UnknownName("camera", str(camera), CAMERAS, advice=advice)
+    if type(size) is not int or not 1 <= size <= _MAX_SIZE:
+        raise ContractError(f"size must be a whole number from 1 to {_MAX_SIZE}, found {size!r}.")
+    return MetaWorld(task.name, camera, size)
+
+
+class MetaWorld(gym.Env[Observation, Array]):
+    """A task whose goal and objects are placed anew by every reset, as its seed says."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
+    render_mode = "rgb_array"
+    observing: frozenset[str] = frozenset({"pixels", "agent_pos", "environment_state"})
+
+    def __init__(self, name: str, camera: str, size: int) -> None:
+        self.observation_space = _observation_space(size)
+        self.action_space = spaces.Box(-1.0, 1.0, (4,), np.float32)
+        self._name = name
+        self._camera = camera
+        self._size = size
+        self._blank = np.zeros((size, size, 3), np.uint8)
+        self._simulator: Any = None
+        self._painter: Painter | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode; the first one builds the simulator."""
+        if self._simulator is None:
+            self._simulator = build_simulator(self._name)
+        if seed is not None:
+            self._simulator.seed(seed)  # its own reset ignores a seed
+        state, info = self._simulator.reset()
+        return self._observe(state), info
+
+    def step(self, action: Array) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Take an action. Meta-World clips it, ends nothing at success, and truncates at 500."""
+        state, reward, terminated, truncated, info = self._running().step(action)
+        info["is_success"] = bool(info["success"])
+        return self._observe(state), reward, terminated, truncated, info
+
+    def render(self) -> Array:
+        """The frame that `pixels` would hold now."""
+        if self._painter is None:
+            self._painter = Painter(self._running(), self._camera, self._size)
+        return self._painter.draw()
+
+    def close(self) -> None:
+        """Free the simulator and the GL context. Another reset builds them anew."""
+        painter, self._painter, self._simulator = self._painter, None, None
+        if painter is not None:
+            painter.close()
+        # Else the C library keeps the model's 20 MB, in pieces that the next one does not fit into.
+        ctypes.CDLL(None).malloc_trim(0)
+
+    def _observe(self, state: Array) -> Observation:
+        return {
+            "pixels": self.render() if "pixels" in self.observing else self._blank,
+            "agent_pos": state[:4],
+            "environment_state": state,
+        }
+
+    def _running(self) -> Any:
+        if self._simulator is None:
+            raise gym.error.ResetNeeded("Call reset() first.")
+        return self._simulator
+
+
+class Painter:
+    """Draws frames of a simulator. Holds the GL context."""
+
+    def __init__(self, simulator: Any, camera: str, size: int) -> None:
+        """Create the context.
+
+        Raises:
+            ContractError: Nothing can be drawn here; says what to install.
+        """
+        backend = choose_backend()
+        from gymnasium.envs.mujoco.mujoco_rendering import OffScreenViewer
+
+        model = simulator.model
+        self._published = camera == PUBLISHED_CAMERA
+        self._camera = model.camera(camera).id
+        buffer = model.vis.global_
+        buffer.offwidth, buffer.offheight = max(buffer.offwidth, size), max(buffer.offheight, size)
+        try:
+            # What Meta-World itself would draw with, so that the pixels are the same ones.
+            self._viewer: Any = OffScreenViewer(model, simulator.data, size, size)
+        except Exception as exc:
+            raise cannot_draw(f"{backend}: {exc}") from exc
+
+    def draw(self) -> Array:
+        """The frame as it is now."""
+        self._viewer.make_context_current()  # another env in this process may have its own
+        frame = self._viewer.render("rgb_array", self._camera)
+        # Published frames are turned by 180 degrees: the camera hangs upside down.
+        return np.ascontiguousarray(frame[::-1, ::-1] if self._published else frame)
+
+    def close(self) -> None:
+        """Free what was drawn with, then the context that it belongs to."""
+        self._viewer.make_context_current()
+        self._viewer.con.free()
+        self._viewer.free()
+
+
+def build_simulator(name: str) -> Any:
+    """Meta-World's own env of a task, with a new goal at every reset.
+
+    `MT1` would build several to sample goals from; setting what it sets gives the same episodes.
+    """
+    simulator = import_metaworld().ALL_V3_ENVIRONMENTS[name]()
+    simulator._set_task_called = True
+    simulator._freeze_rand_vec = False
+    simulator.seeded_rand_vec = True
+    simulator._partially_observable = False
+    del simulator.sawyer_observation_space  # it was computed with the goal hidden
+    simulator.model.camera(PUBLISHED_CAMERA).pos[:] = _PUBLISHED_POSITION
+    return simulator
+
+
+def import_metaworld() -> Any:
+    """Meta-World, imported without OpenGL.
+
+    While it is imported, MuJoCo loads the GL library that `MUJOCO_GL` names. Where that is not
+    installed, runs without pixels are to work nevertheless.
+
+    Raises:
+        ContractError: It is not installed.
+    """
+    named = os.environ.get("MUJOCO_GL")
+    os.environ["MUJOCO_GL"] = "disable"
+    try:
+        import metaworld
+    except ModuleNotFoundError as exc:
+        raise ContractError(
+            f"Meta-World cannot be imported here: {exc}. Install it with "
+            "pip install 'envhub-metaworld[sim]', or run with --runtime isolated."
+        ) from exc
+    finally:
+        del os.environ["MUJOCO_GL"]
+        if named is not None:
+            os.environ["MUJOCO_GL"] = named
+    return metaworld
+
+
+def _observation_space(size: int) -> Any:
+    """The bounds that observations keep; Meta-World's own give the goal's as zero.
+
+    Twice, now and one step ago: the hand, the gripper's opening, and up to two objects. Then the
+    goal.
+    """
+    low, high = (np.array([*hand, grip]) for hand, grip in zip(_HAND, (0.0, 1.0), strict=True))
+    objects, goal = np.full(14, np.inf), np.full(3, np.inf)
+    return spaces.Dict(
+        {
+            "pixels": spaces.Box(0, 255, (size, size, 3), np.uint8),
+            "agent_pos": spaces.Box(low, high, dtype=np.float64),
+            "environment_state": spaces.Box(
+                np.hstack([low, -objects, low, -objects, -goal]),
+                np.hstack([high, objects, high, objects, goal]),
+                dtype=np.float64,
+            ),
+        }
+    )

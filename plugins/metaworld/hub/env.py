@@ -1,0 +1,11 @@
+# /// script
+# requires-python = ">=3.11,<3.14"
+# dependencies = ["metaworld==3.1.1", "mujoco==3.3.0"]
+# [tool.envhub]
+# lock = "runtime.txt"
+# ///
+"""Meta-World as a Hub repository: the plugin's package and its lock stand beside this file."""
+
+from envhub_metaworld import envhub_benchmarks
+
+__all__ = ["envhub_benchmarks"]
