@@ -200,7 +200,7 @@ def test_a_slow_close_takes_no_time_from_the_others(crew, tmp_path):
 def test_a_process_killed_from_outside_while_nothing_is_asked(which, crew, tmp_path):
     env = crew()
     env.reset(seed=0)
-    guard = children()[1]
+    guard = guards()[1]
     victim = guard if which == "guard" else children(guard)[0]
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: not alive(victim))
@@ -225,7 +225,7 @@ def test_the_same_through_make_env(tmp_path):
 def test_two_failures_are_one_error_with_a_note(crew, tmp_path):
     env = crew()
     env.reset(seed=0)
-    for guard in children()[:2]:
+    for guard in guards()[:2]:
         os.kill(children(guard)[0], signal.SIGKILL)
     with pytest.raises(WorkerDied, match="in env 0") as caught:
         env.step(np.zeros(3, np.int64))
@@ -478,6 +478,12 @@ def children(pid=None):
     """The children of a process, by all of its threads, in order of birth."""
     tasks = Path(f"/proc/{pid or os.getpid()}/task")
     return [int(child) for path in tasks.glob("*/children") for child in path.read_text().split()]
+
+
+def guards():
+    """The guards of this process's workers, in order of birth."""
+    names = {pid: Path(f"/proc/{pid}/comm").read_text() for pid in children()}
+    return [pid for pid, name in names.items() if not name.startswith("envhub-nursery")]
 
 
 def alive(pid):

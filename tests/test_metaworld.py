@@ -225,8 +225,9 @@ def test_experts_play_as_in_meta_worlds_own_loop(tmp_path):
     done = subprocess.run(start, input=metaworld_bare.cells(names), capture_output=True, check=True)
     own = [json.loads(line) for line in done.stdout.splitlines()]
     run = envhub.evaluate(
-        "metaworld", "expert", tasks=names, episodes=episodes, workers=2, out=tmp_path / "run"
-    )
+        "metaworld", "expert", tasks=names, episodes=episodes, workers=2, runtime="here",
+        out=tmp_path / "run",
+    )  # fmt: skip
     ours = [
         {
             "task": r.task,
@@ -270,7 +271,7 @@ class Measuring(Policy):
 @needs_simulator
 def test_goals_follow_the_seed_and_memory_stays_flat(tmp_path):
     alone, shared = Measuring(), Policy("environment_state")
-    common = {"episodes": 2, "max_steps": 1}
+    common = {"episodes": 2, "max_steps": 1, "runtime": "here"}
     envhub.evaluate("metaworld", alone, workers=1, out=tmp_path / "one", **common)
     envhub.evaluate("metaworld", shared, workers=2, seed=1, out=tmp_path / "two", **common)
     states = {key: rows[0] for key, rows in alone.seen.items()}
@@ -282,7 +283,9 @@ def test_goals_follow_the_seed_and_memory_stays_flat(tmp_path):
         assert make(TASKS[name]).observation_space["environment_state"].contains(states[name, 0])
     sizes = list(alone.sizes.values())
     assert len(sizes) == 50
-    assert max(sizes[5:]) <= 1.05 * sizes[4], sizes
+    # Scenes differ in size: that of peg-insert-side takes 7 % more than most, as box-close's does.
+    assert max(sizes[5:]) <= 1.05 * max(sizes[:5]), sizes
+    assert sizes[-1] <= 1.05 * sizes[4], sizes
 
 
 # Its frames
@@ -299,7 +302,7 @@ def test_frames_are_those_of_meta_world(camera, size):
         MUJOCO_GL="egl",
     )
     arguments = {"camera": camera, "size": size}
-    envs = envhub.make_env("metaworld", tasks=["push-v3"], env_args=arguments)
+    envs = envhub.make_env("metaworld", tasks=["push-v3"], env_args=arguments, runtime="here")
     env = envs["mt50"]["push-v3"]
     observation, _ = env.reset(seed=3)
     seen = [observation["pixels"][0]]
@@ -325,7 +328,7 @@ def test_frames_that_nobody_reads_change_nothing(tmp_path):
     policy = Policy("pixels", chunk=10)
     envhub.evaluate(
         "metaworld", policy, tasks=["door-open-v3"], episodes=1, max_steps=20, workers=1,
-        env_args={"size": 96}, out=tmp_path / "run",
+        env_args={"size": 96}, runtime="here", out=tmp_path / "run",
     )  # fmt: skip
     assert [digest(frame) for frame in policy.seen["door-open-v3", 0]] == own.split()
 
@@ -398,6 +401,7 @@ def without_gl(*command: object, **variables: str) -> subprocess.CompletedProces
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed")
 EVAL = (Path(sys.executable).with_name("envhub"), "eval", "metaworld", "--task", "reach-v3")
+EVAL += ("--runtime", "here")
 
 
 @needs_simulator
@@ -431,11 +435,11 @@ def test_without_gl_pixels_are_an_error_that_names_the_packages(variables, tmp_p
     assert "libegl1 libgl1 libgles2 libosmesa6 libglfw3" in record.error.message
 
 
-# On the Hub
+# In a runtime of its own
 
 
-@needs_simulator
-def test_as_a_hub_repository(local_hub, monkeypatch, tmp_path):
+def test_in_a_runtime_and_as_a_hub_repository(local_hub, monkeypatch, tmp_path):
+    """The plugin and its copy on the Hub, both in the runtime that the lock says, agree."""
     monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
     package = PLUGIN / "envhub_metaworld"
@@ -444,12 +448,16 @@ def test_as_a_hub_repository(local_hub, monkeypatch, tmp_path):
     files |= {"env.py": env_file, "runtime.txt": files["envhub_metaworld/runtime.txt"]}
     local_hub.create("me/metaworld")
     reference = f"me/metaworld@{local_hub.commit('me/metaworld', files)}"
-    chosen = {"tasks": ["window-open-v3"], "episodes": 2, "workers": 1}
+    chosen = {"tasks": ["window-open-v3"], "episodes": 2, "workers": 1, "runtime": "isolated"}
     runs = [
         envhub.evaluate(reference, "expert", trust_remote_code=True, out=tmp_path / "a", **chosen),
         envhub.evaluate("metaworld", "expert", out=tmp_path / "b", **chosen),
     ]
+    assert [run.info["runtime"]["kind"] for run in runs] == ["isolated", "isolated"]
+    assert len({run.info["runtime"]["key"] for run in runs}) == 1
+    assert {run.info["runtime"]["packages"]["mujoco"] for run in runs} == {"3.3.0"}
     there, here = ([(r.trace, r.success, r.steps) for r in run.records()] for run in runs)
     assert there == here
+    assert all(success for _, success, _ in here)
     assert read_requirements(env_file.decode()).lock == "runtime.txt"
     assert set(read_requirements(env_file.decode()).packages) <= set(locked())

@@ -15,22 +15,23 @@ import resource
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from envhub.process import Child, adopt, remove_tree, spawn
+from envhub.process import Child, adopt, spawn
 from envhub.runtime.variables import scratch_variables
 
 _CLONE = {"x86_64": 56, "aarch64": 220}
 """The number of the system call `clone`."""
 _CLONE_PARENT = 0x8000
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _PATIENCE = 60.0
 """Seconds that a nursery may take to import what it needs."""
+_NOWHERE = Path("/nonexistent")
+"""The home of a nursery, which writes nothing."""
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 
@@ -126,31 +127,40 @@ class _Nursery:
     """The process, as the host sees it."""
 
     def __init__(self, python: Sequence[str], variables: Mapping[str, str]) -> None:
-        self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.settimeout(_PATIENCE)
-        with theirs, Path(os.devnull).open("wb") as nothing:
-            self._child = spawn(
-                [*python, "nursery", str(theirs.fileno()), str(os.getpid())],
-                env={**variables, **scratch_variables(self._scratch)},
-                cwd=self._scratch,
-                output=nothing.fileno(),
-                pass_fds=(theirs.fileno(),),
-            )
+        try:
+            with theirs, Path(os.devnull).open("wb") as nothing:
+                self._child = spawn(
+                    [*python, "nursery", str(theirs.fileno()), str(os.getpid())],
+                    env={**variables, **scratch_variables(_NOWHERE)},
+                    cwd=Path("/"),
+                    output=nothing.fileno(),
+                    pass_fds=(theirs.fileno(),),
+                )
+        except BaseException:
+            self._socket.close()
+            raise
 
     def fork(self, scratch: Path, channel: int, output: int) -> Child | None:
         """A new worker; None if the nursery has died."""
-        with suppress(OSError, ValueError):
-            order = json.dumps({"scratch": str(scratch)}).encode()
+        order = json.dumps({"scratch": str(scratch)}).encode()
+        try:
             socket.send_fds(self._socket, [order], [channel, output])
-            return adopt(int(self._socket.recv(64)))
-        return None
+            pid = int(self._socket.recv(64))
+        except (OSError, ValueError):
+            return None
+        try:
+            return adopt(pid)
+        except OSError:  # no descriptor is to be had
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+            raise
 
     def close(self) -> None:
         """End it; its workers live on."""
         self._socket.close()
         self._child.end()
-        remove_tree(self._scratch)
 
 
 _places: dict[tuple[object, ...], _Place] = {}
@@ -160,6 +170,7 @@ _lock = threading.RLock()
 def tend(descriptor: int, host_pid: int) -> Order:
     """Be a nursery until the host has no more use for it. Returns only in forked workers."""
     _die_with(host_pid)
+    _call_self("envhub-nursery")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
     import envhub.worker.session  # noqa: F401 - so that its children have it
 
@@ -183,6 +194,7 @@ def _become(scratch: str, channel: int, output: int) -> Order:
     """Make a forked process what a newly started one would be."""
     import numpy as np
 
+    _call_self("envhub-worker")
     os.setsid()
     os.chdir(scratch)
     for stream in (1, 2):
@@ -210,3 +222,8 @@ def _die_with(host_pid: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != host_pid:
         os._exit(1)
+
+
+def _call_self(name: str) -> None:
+    """The name that `top` shows; nurseries and workers have the same command line."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)

@@ -54,11 +54,6 @@ def _load_source(source: FileSource, request: Load, plugins: Plugins) -> Program
         declared = plugins.benchmarks(source.name)
         if len(declared) != 1:
             raise ContractError(f"{source.file} declares {len(declared)} benchmarks; declare one.")
-        if declared[0].runtime is not None:
-            raise ContractError(
-                f"{source.file} declares a runtime, which is for plugins: a file declares what it "
-                "requires in a block of its own (PEP 723)."
-            )
         return Declared(declared[0], module, request.env_args)
     if callable(make_env):
         return Adapted(make_env, source.name, request.env_args, request.horizon)

@@ -69,10 +69,18 @@ def own_row():
     guard = os.getppid()
     host = Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1]
     for children in Path(f"/proc/{host}/task").glob("*/children"):
-        siblings = children.read_text().split()
+        siblings = [pid for pid in children.read_text().split() if not is_nursery(pid)]
         if str(guard) in siblings:
             return siblings.index(str(guard))
     raise LookupError(guard)
+
+
+def is_nursery(pid):
+    """Whether a process is none of the workers, but forks them."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().startswith("envhub-nursery")
+    except OSError:
+        return False
 
 
 def disarm(room):
