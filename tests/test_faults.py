@@ -267,6 +267,7 @@ def test_when_a_worker_cannot_be_started_none_is_left(spare, crew):
 @contextmanager
 def few_descriptors(spare):
     """Only so many descriptors are to be had; none of them is kept."""
+    gc.collect()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     top = max(int(fd) for fd in os.listdir("/proc/self/fd"))
     filling = []
