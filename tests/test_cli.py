@@ -127,7 +127,8 @@ class TestNothingIsImported:
     def test_the_list_is_whole(self, site):
         answer = envhub("list", "--json", PYTHONPATH=str(site))
         names = [row["name"] for row in json.loads(answer.out)["benchmarks"]]
-        assert names == [f"dummy-{number:02}" for number in range(50)]
+        dummies = [name for name in names if name.startswith("dummy-")]
+        assert dummies == [f"dummy-{number:02}" for number in range(50)]
 
     def test_importing_one_would_be_seen(self, site):
         argv = ["-c", "try:\n import envhub_dummy_07\nexcept RuntimeError:\n pass"]
@@ -212,7 +213,7 @@ class TestReferences:
         [
             ("dummy-7", "No installed benchmark is called 'dummy-7'. Did you mean 'dummy-"),
             ("zzz", "called 'zzz'. There is dummy-00, dummy-01, dummy-02, "),
-            ("yyy", "and 42 more. A local one is written ./NAME, one on the Hub owner/repo@"),
+            ("yyy", " more. A local one is written ./NAME, one on the Hub owner/repo@"),
         ],
     )
     def test_a_name_that_is_not_installed(self, site, name, said):
@@ -410,14 +411,16 @@ class TestGoodFiles:
 
 class TestPlugins:
     def test_none(self):
-        answer = envhub("plugins")
+        none = {"ENVHUB_PLUGINS": ""}
+        answer = envhub("plugins", **none)
         assert (answer.code, answer.err) == (0, "")
         assert answer.out.startswith("No plugin is installed; ")
-        assert envhub("plugins", "--json") == Answer(0, '{\n  "plugins": []\n}\n', "")
+        assert envhub("plugins", "--json", **none) == Answer(0, '{\n  "plugins": []\n}\n', "")
 
     def test_none_to_list(self):
-        assert envhub("list").out.startswith("No benchmark is installed. ")
-        assert envhub("list", "--json") == Answer(0, '{\n  "benchmarks": []\n}\n', "")
+        none = {"ENVHUB_PLUGINS": ""}
+        assert envhub("list", **none).out.startswith("No benchmark is installed. ")
+        assert envhub("list", "--json", **none) == Answer(0, '{\n  "benchmarks": []\n}\n', "")
 
     def test_good_and_bad_ones(self, counting):
         answer = envhub("plugins", "--json", PYTHONPATH=str(counting))
@@ -435,7 +438,8 @@ class TestPlugins:
             assert "claimed by envhub-one and envhub-two" in rows[twin]["problem"]
 
     def test_as_text(self, counting):
-        answer = envhub("plugins", PYTHONPATH=str(counting))
+        limited = {"PYTHONPATH": str(counting), "ENVHUB_PLUGINS": "counting,broken"}
+        answer = envhub("plugins", **limited)
         assert (answer.code, answer.err) == (1, "")
         assert "ok       counting  envhub-counting 1.5  envhub_counting\n" in answer.out
         assert "problem  broken    envhub-broken 1.5  broken\n" in answer.out
