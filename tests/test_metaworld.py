@@ -11,6 +11,7 @@ from hashlib import sha256
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 
 import gymnasium as gym
 import metaworld_bare
@@ -220,7 +221,7 @@ env.close()
 
 @needs_simulator
 def test_experts_play_as_in_meta_worlds_own_loop(tmp_path):
-    names, episodes = ["soccer-v3", "push-back-v3", "door-open-v3", "assembly-v3"], 3
+    names, episodes = ["soccer-v3", "push-back-v3", "assembly-v3"], 2
     start = [sys.executable, str(TESTS / "metaworld_bare.py"), str(episodes), "--mt1"]
     done = subprocess.run(start, input=metaworld_bare.cells(names), capture_output=True, check=True)
     own = [json.loads(line) for line in done.stdout.splitlines()]
@@ -293,7 +294,7 @@ def test_goals_follow_the_seed_and_memory_stays_flat(tmp_path):
 
 @needs_simulator
 @needs_egl
-@pytest.mark.parametrize(("camera", "size"), [("corner2", 480), ("topview", 64), ("corner4", 33)])
+@pytest.mark.parametrize(("camera", "size"), [("corner2", 480), ("topview", 65)])
 def test_frames_are_those_of_meta_world(camera, size):
     own = python(
         "import hashlib, numpy as np, metaworld_bare as bare\n"
@@ -321,13 +322,13 @@ def test_frames_are_those_of_meta_world(camera, size):
 def test_frames_that_nobody_reads_change_nothing(tmp_path):
     own = python(
         "import hashlib, numpy as np, metaworld_bare as bare\n"
-        "for frame in list(bare.frames('door-open-v3', 0, 10, 'corner2', 96))[::10]:\n"
+        "for frame in list(bare.frames('door-open-v3', 0, 4, 'corner2', 96))[::4]:\n"
         "    print(hashlib.sha256(np.ascontiguousarray(frame).tobytes()).hexdigest())",
         MUJOCO_GL="egl",
     )
-    policy = Policy("pixels", chunk=10)
+    policy = Policy("pixels", chunk=4)
     envhub.evaluate(
-        "metaworld", policy, tasks=["door-open-v3"], episodes=1, max_steps=20, workers=1,
+        "metaworld", policy, tasks=["door-open-v3"], episodes=1, max_steps=8, workers=1,
         env_args={"size": 96}, runtime="here", out=tmp_path / "run",
     )  # fmt: skip
     assert [digest(frame) for frame in policy.seen["door-open-v3", 0]] == own.split()
@@ -347,7 +348,7 @@ def megabytes():
 
 gc.disable()
 env, sizes, frames = make(suites()["mt10"][1], size=240), [], set()
-for _ in range(8):
+for _ in range(6):
     frames.add(hashlib.sha256(env.reset(seed=5)[0]["pixels"].tobytes()).hexdigest())
     simulator = weakref.ref(env._simulator)
     env.close()
@@ -406,7 +407,7 @@ EVAL += ("--runtime", "here")
 
 @needs_simulator
 @needs_bwrap
-@pytest.mark.parametrize("variables", [{}, {"MUJOCO_GL": "egl"}, {"MUJOCO_GL": "osmesa"}])
+@pytest.mark.parametrize("variables", [{}, {"MUJOCO_GL": "egl"}])
 def test_without_gl_states_are_enough(variables, tmp_path):
     command = (*EVAL, "--policy", "expert", "--episodes", 1, "--workers", 1)
     done = without_gl(*command, "--out", tmp_path / "run", **variables)
@@ -417,7 +418,7 @@ def test_without_gl_states_are_enough(variables, tmp_path):
 
 @needs_simulator
 @needs_bwrap
-@pytest.mark.parametrize("variables", [{}, {"MUJOCO_GL": "egl"}, {"MUJOCO_GL": "osmesa"}])
+@pytest.mark.parametrize("variables", [{}, {"MUJOCO_GL": "egl"}])
 def test_without_gl_pixels_are_an_error_that_names_the_packages(variables, tmp_path):
     policy = tmp_path / "policy.py"
     policy.write_text(

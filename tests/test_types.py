@@ -192,6 +192,8 @@ def test_allowed_benchmarks_cross_a_border(changes):
         ({"make": "../table:make"}, "or ':name', found '../table:make'."),
         ({"make": len}, "or ':name', found <built-in function len>."),
         ({"spaces": "spaces"}, "spaces must be 'package.module:name' or ':name', found 'spaces'."),
+        ({"runtime": "runtime.txt"}, "runtime must be 'package:file', found 'runtime.txt'."),
+        ({"runtime": "table:../pins"}, "runtime must be 'package:file', found 'table:../pins'."),
         ({"lerobot": ""}, "lerobot must be 'package.module:name' or ':name', found ''."),
         ({"policies": None}, "Benchmark 'table': policies must be a mapping."),
         ({"policies": {"my expert": ":make"}}, "A policy cannot be called 'my expert': "),
