@@ -11,7 +11,6 @@ from hashlib import sha256
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from statistics import median
 
 import gymnasium as gym
 import metaworld_bare
