@@ -24,6 +24,7 @@ PUBLISHED_CAMERA = "corner2"
 # Published checkpoints were trained on frames from here, not from where the scene has the camera.
 _PUBLISHED_POSITION = (0.75, 0.075, 0.7)
 _MAX_SIZE = 4096
+_M_MMAP_THRESHOLD = -3  # malloc.h
 _HAND = ((-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7))
 """Meta-World clips the hand's position to this box."""
 
@@ -89,8 +90,6 @@ class MetaWorld(gym.Env[Observation, Array]):
         painter, self._painter, self._simulator = self._painter, None, None
         if painter is not None:
             painter.close()
-        # Else the C library keeps the model's 20 MB, in pieces that the next one does not fit into.
-        ctypes.CDLL(None).malloc_trim(0)
 
     def _observe(self, state: Array) -> Observation:
         return {
@@ -147,7 +146,9 @@ def build_simulator(name: str) -> Any:
 
     `MT1` would build several to sample goals from; setting what it sets gives the same episodes.
     """
-    simulator = import_metaworld().ALL_V3_ENVIRONMENTS[name]()
+    metaworld = import_metaworld()
+    _return_large_memory()
+    simulator = metaworld.ALL_V3_ENVIRONMENTS[name]()
     simulator._set_task_called = True
     simulator._freeze_rand_vec = False
     simulator.seeded_rand_vec = True
@@ -180,6 +181,14 @@ def import_metaworld() -> Any:
         if named is not None:
             os.environ["MUJOCO_GL"] = named
     return metaworld
+
+
+def _return_large_memory() -> None:
+    """Let the C library give a model's 20 MB back to the system when it is freed.
+
+    By default it learns to keep them, and over 50 models they become pieces of which none fits.
+    """
+    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 4 * 2**20)
 
 
 def _observation_space(size: int) -> Any:
