@@ -123,10 +123,10 @@ def test_a_thousand_tasks_start_no_process():
     assert processes() == []
     env = envs["all-of-them"]["task-7"]
     env.reset(seed=1)
-    assert len(processes()) == 2 * env.num_envs
+    assert len(processes()) == 2 * env.num_envs + 1  # with their guards, and the nursery
     other = envs["all-of-them"]["task-999"]
     assert other.single_action_space.n == 2  # one env is enough to know
-    assert len(processes()) == 2 * (env.num_envs + 1)
+    assert len(processes()) == 2 * (env.num_envs + 1) + 1
     envhub.close_envs(envs)
     assert processes() == []
     envhub.close_envs(envs)
