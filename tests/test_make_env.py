@@ -146,7 +146,7 @@ def test_closed_envs_open_again_when_they_are_used():
         again, _ = env.reset(seed=3)
         assert not env.closed
         assert np.array_equal(again, first)
-        assert len(processes()) == 4
+        assert len(processes()) == 5
     env.close()
 
 
