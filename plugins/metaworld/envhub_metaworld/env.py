@@ -24,7 +24,7 @@ PUBLISHED_CAMERA = "corner2"
 # Published checkpoints were trained on frames from here, not from where the scene has the camera.
 _PUBLISHED_POSITION = (0.75, 0.075, 0.7)
 _MAX_SIZE = 4096
-_M_MMAP_THRESHOLD = -3  # malloc.h
+_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # malloc.h
 _HAND = ((-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7))
 """Meta-World clips the hand's position to this box."""
 
@@ -188,7 +188,9 @@ def _return_large_memory() -> None:
 
     By default it learns to keep them, and over 50 models they become pieces of which none fits.
     """
-    ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, 4 * 2**20)
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_THRESHOLD, 4 * 2**20)
+    libc.mallopt(_M_TRIM_THRESHOLD, 32 * 2**20)  # fixing one would leave the other at 128 KB
 
 
 def _observation_space(size: int) -> Any:
