@@ -75,6 +75,7 @@ VALUES = st.recursive(
 @settings(deadline=None)
 @given(VALUES)
 @example(np.float64(1.5))
+@example(np.array(False))
 @example(2**64)
 @example(-(2**63) - 1)
 @example((((), []), {"": ({},)}))

@@ -79,7 +79,7 @@ def extension(code: int, data: memoryview) -> Any:
         raise ValueError(f"{len(raw)} bytes for an array {dtype!r} of shape {shape}")
     array = np.frombuffer(raw, dtype).reshape(shape).copy()
     if array.dtype == np.bool_:  # a byte that is neither 0 nor 1 is made one of them
-        array = array.view(np.uint8) != 0
+        array = np.asarray(array.view(np.uint8) != 0)  # also one without dimensions
     if code == _ARRAY:
         return array
     if shape:

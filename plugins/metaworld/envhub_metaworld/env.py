@@ -190,7 +190,7 @@ def _return_large_memory() -> None:
     """
     libc = ctypes.CDLL(None)
     libc.mallopt(_M_MMAP_THRESHOLD, 4 * 2**20)
-    libc.mallopt(_M_TRIM_THRESHOLD, 32 * 2**20)  # fixing one would leave the other at 128 KB
+    libc.mallopt(_M_TRIM_THRESHOLD, 8 * 2**20)  # fixing one would leave the other at 128 KB
 
 
 def _observation_space(size: int) -> Any:
