@@ -98,8 +98,12 @@ class Crew:
         """
         now, limit = time.monotonic(), self._opening.limits.step
         workers = [remote.worker for remote in self.remotes if isinstance(remote.worker, Worker)]
-        for worker in workers:
-            worker.tick(limit, now)
+        try:
+            for worker in workers:
+                worker.tick(limit, now)
+        except BaseException:  # an interrupt
+            self.close()
+            raise
         outcomes = self._await(workers, on_answer)
         self._raise_first(outcomes)
         return outcomes  # type: ignore[return-value]  # `protocol.check` saw to their kind
@@ -129,9 +133,7 @@ class Crew:
         self.remotes = []
 
     def _exchange(
-        self,
-        rows: Iterable[int],
-        ask: Callable[[int, RemoteEnv], None],
+        self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None]
     ) -> list[Reply | WorkerError]:
         """Ask and wait, and leave no env with an answer that nobody takes."""
         asked: list[Worker | InlineWorker] = []

@@ -17,7 +17,7 @@ _FD_SPACE = socket.CMSG_SPACE(4 * _FD.size)
 _DONTWAIT = int(socket.MSG_DONTWAIT)
 _AT_ONCE = _DONTWAIT | int(socket.MSG_NOSIGNAL)
 _SOON = struct.pack("@ll", 0, 10_000)
-"""The longest wait of a patient `HostChannel.receive`, as the kernel takes it: 10 ms."""
+"""The longest wait of `HostChannel.ticked`, as the kernel takes it: 10 ms."""
 
 
 class BrokenChannel(Exception):

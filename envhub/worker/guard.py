@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-_PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 _PERIOD = 0.5
@@ -33,8 +33,8 @@ def stand_guard(host_pid: int, scratch: Path | None, watch: Watch | None = None)
     """Fork: returns in the worker; the guard stays here until it ends."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != host_pid:  # the host died before the signal was asked for
         _remove(scratch)
         os._exit(1)
@@ -48,7 +48,7 @@ def stand_guard(host_pid: int, scratch: Path | None, watch: Watch | None = None)
 
 
 def _enter_worker(guard_pid: int) -> None:
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != guard_pid:
         os._exit(1)
     os.setpgid(0, 0)
@@ -146,6 +146,7 @@ def _close_descriptors(keep: int) -> None:
     os.dup2(null, 2)
 
 
-def _prctl(option: int, value: int) -> None:
+def prctl(option: int, value: int | bytes) -> None:
+    """The system call of that name."""
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}) failed")

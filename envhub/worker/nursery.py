@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 from envhub.process import Child, adopt, spawn
 from envhub.runtime.variables import scratch_variables
+from envhub.worker.guard import PR_SET_PDEATHSIG, prctl
 
 _CLONE = {"x86_64": 56, "aarch64": 220}
 """The number of the system call `clone`."""
 _CLONE_PARENT = 0x8000
-_PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PATIENCE = 60.0
 """Seconds that a nursery may take to import what it needs."""
@@ -219,11 +219,11 @@ def _clone() -> int:
 
 
 def _die_with(host_pid: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != host_pid:
         os._exit(1)
 
 
 def _call_self(name: str) -> None:
     """The name that `top` shows; nurseries and workers have the same command line."""
-    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+    prctl(_PR_SET_NAME, name.encode())
