@@ -105,7 +105,7 @@ ANYWHERE = [
     ("announces_4_gb", WorkerDied, ENDED + "announced 4294967295 bytes; a message has at most"),
     ("sends_noise", WorkerDied, ENDED + "sent no valid answer"),
     ("answers_in_another_kind", WorkerDied, ENDED + "answered "),
-    ("answers_an_old_request", WorkerDied, ENDED + "answered request "),
+    ("answers_an_old_request", WorkerDied, ENDED + "answered "),
     ("closes_its_channel", WorkerDied, ENDED + "closed its channel"),
 ]
 ONCE = [
@@ -115,7 +115,7 @@ ONCE = [
     ("step", "sends_half", WorkerTimeout, "no answer within 1.5 s"),
     ("step", "sends_half_and_dies", WorkerDied, "its process ended with exit code 3"),
     ("step", "dribbles", WorkerTimeout, "no answer within 1.5 s"),
-    ("step", "answers_another_request", WorkerDied, ENDED + "answered request "),
+    ("step", "answers_another_request", WorkerDied, ENDED + "answered "),
     ("step", "ends_writing", WorkerDied, ENDED + "closed its channel"),
     ("step", "tells_no_flag", WorkerDied, ENDED + "sent no valid answer: Expected `bool`"),
     ("step", "tells_too_many_rewards", WorkerDied, ENDED + "took 2 steps when 1 were asked"),
@@ -155,9 +155,9 @@ def play(env, at):
 @pytest.mark.parametrize(
     ("trick", "kind", "reason"),
     [
-        ("answers_twice", WorkerDied, ENDED + "answered request "),
-        ("floods_answers", WorkerDied, ENDED + "answered request "),
-        ("answers_later_again", WorkerDied, ENDED + "answered request "),
+        ("answers_twice", WorkerDied, ENDED + "answered "),
+        ("floods_answers", WorkerDied, ENDED + "answered "),
+        ("answers_later_again", WorkerDied, ENDED + "answered "),
         ("sends_a_good_answer_in_bytes", WorkerTimeout, "no answer within 1.5 s"),
         ("sends_descriptors", WorkerTimeout, "no answer within 1.5 s"),
         ("ends_reading", WorkerTimeout, "no answer within 1.5 s"),

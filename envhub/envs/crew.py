@@ -4,7 +4,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 from envhub.envs.batches import Batches
 from envhub.errors import WorkerError
@@ -18,8 +20,13 @@ from envhub.worker.missing import explaining
 from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, Ticked, WasReset
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import AnySpace
+from envhub.worker.ticking import Ticking
 
+Array = np.ndarray[Any, Any]
 R = TypeVar("R")
+
+_TOLD = -1
+"""Instead of the number of a tick whose outcome the env has told in its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,8 @@ class Crew:
         self.spaces: tuple[AnySpace, AnySpace] | None = None
         self.buffers: Buffers | None = None
         self.batches: Batches | None = None
+        self._ticking: Ticking | None = None
+        self._plain = True  # the last ticks were answered with nothing but that they were taken
 
     def open_first(self) -> None:
         """Make one env, to know what they are like."""
@@ -90,30 +99,29 @@ class Crew:
                 raise outcome
         return [outcome for outcome in outcomes if isinstance(outcome, kind)]
 
-    def tick(self, on_answer: Callable[[int], None]) -> list[Ticked | Stepped]:
+    def tick(self, on_answer: Callable[[int], None] | None) -> Array | list[Stepped]:
         """Step every env with its action in shared memory.
 
         Args:
             on_answer: Told of each row whose observation is complete, while others compute.
+
+        Returns:
+            What came of it, as `Buffers.outcomes`; or the envs' answers, if one says more.
         """
-        now, limit = time.monotonic(), self._opening.limits.step
-        workers = [remote.worker for remote in self.remotes if isinstance(remote.worker, Worker)]
         try:
-            for worker in workers:
-                worker.tick(limit, now)
+            if self._plain and (together := self._together()).tick(on_answer):
+                return self._outcomes(together.numbers())
+            self._ask_for_ticks()
         except BaseException:  # an interrupt
+            self._stop_ticking()
             self.close()
             raise
-        outcomes = self._await(workers, on_answer)
-        self._raise_first(outcomes)
-        return outcomes  # type: ignore[return-value]  # `protocol.check` saw to their kind
-
-    def lied(self, row: int) -> WorkerError:
-        """A worker answered a tick without having taken the step: end all; the error to raise."""
-        reason = BrokenChannel("it answered a step that it never took")
-        error = self.remotes[row].worker.broken(reason)
-        self.close()
-        return error
+        replies = self._await([remote.worker for remote in self.remotes], on_answer)
+        self._raise_first(replies)
+        ticked = [reply.id if type(reply) is Ticked else _TOLD for reply in replies]
+        outcomes = self._outcomes(np.array(ticked))
+        self._plain = _TOLD not in ticked
+        return outcomes if self._plain else spelled(outcomes, replies)
 
     def texts(self, row: int, reply: WasReset | Stepped) -> dict[str, str]:
         """The texts of an env's observation; if they make no sense, all end."""
@@ -127,7 +135,7 @@ class Crew:
         """End all workers, after they had time to close their envs."""
         if os.getpid() != self._pid:  # a fork of the host has no say over its workers
             return
-        self.buffers = self.batches = None
+        self.buffers = self.batches = self._ticking = None
         workers = [remote.worker for remote in self.remotes]
         close_workers(workers, limit=self._opening.limits.close)
         self.remotes = []
@@ -136,6 +144,7 @@ class Crew:
         self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None]
     ) -> list[Reply | WorkerError]:
         """Ask and wait, and leave no env with an answer that nobody takes."""
+        self._stop_ticking()
         asked: list[Worker | InlineWorker] = []
         try:
             for row in rows:
@@ -150,18 +159,62 @@ class Crew:
     def _await(
         self,
         asked: Sequence[Worker | InlineWorker],
-        on_answer: Callable[[int], None] = lambda _: None,
+        on_answer: Callable[[int], None] | None = None,
     ) -> list[Reply | WorkerError]:
         """Wait for the answers, in turn as long as they come soon."""
         try:
             for number, worker in enumerate(asked):
                 if worker.busy and isinstance(worker, Worker) and not worker.settle_soon():
                     _watch(asked)
-                on_answer(number)
+                if on_answer is not None:
+                    on_answer(number)
             return [worker.take() for worker in asked]
         except BaseException:  # an interrupt
             self.close()
             raise
+
+    def _together(self) -> Ticking:
+        if self._ticking is None:
+            self._ticking = Ticking(self._processes())
+        return self._ticking
+
+    def _ask_for_ticks(self) -> None:
+        """Ask each env for a step, or those that were not asked together with the others."""
+        if self._ticking is not None:
+            self._stop_ticking()
+            return
+        now, limit = time.monotonic(), self._opening.limits.step
+        for worker in self._processes():
+            worker.tick(worker.next_id(), limit, now, sent=False)
+
+    def _stop_ticking(self) -> None:
+        ticking, self._ticking = self._ticking, None
+        if ticking is not None:
+            ticking.stop(self._opening.limits.step)
+
+    def _processes(self) -> list[Worker]:
+        return [remote.worker for remote in self.remotes if isinstance(remote.worker, Worker)]
+
+    def _outcomes(self, numbers: Array) -> Array:
+        """What came of the ticks.
+
+        Args:
+            numbers: What each env must have noted down, or `_TOLD`.
+        """
+        assert self.buffers is not None
+        outcomes = self.buffers.outcomes()
+        wrong = (outcomes["tick"] != numbers) & (numbers != _TOLD)
+        if wrong.any():
+            raise self._lied(int(wrong.argmax()))
+        return outcomes
+
+    def _lied(self, row: int) -> WorkerError:
+        """A worker answered a tick without having taken the step: end all; the error to raise."""
+        self._stop_ticking()
+        reason = BrokenChannel("it answered a step that it never took")
+        error = self.remotes[row].worker.broken(reason)
+        self.close()
+        return error
 
     def _hire(self, count: int) -> None:
         new = range(len(self.remotes), len(self.remotes) + count)
@@ -230,6 +283,17 @@ def _watch(workers: Sequence[Worker | InlineWorker]) -> None:
             board.wait()
     finally:
         board.dispose()
+
+
+def spelled(outcomes: Array, replies: Sequence[Any] = ()) -> list[Stepped]:
+    """Answers that say themselves what came of each step, where those that came do not."""
+    found = list(replies) or [None] * len(outcomes)
+    for row, reply in enumerate(found):
+        if not isinstance(reply, Stepped):
+            number, reward, terminated, truncated = outcomes[row].item()
+            flags = bool(terminated), bool(truncated)
+            found[row] = Stepped(number, [reward], *flags, [], {}, {})
+    return found
 
 
 def as_attribute_error(error: WorkerError) -> Exception:

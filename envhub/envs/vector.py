@@ -9,10 +9,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space, iterate
 
 from envhub.envs.batches import copied
-from envhub.envs.crew import Crew, Opening, as_attribute_error
+from envhub.envs.crew import Crew, Opening, as_attribute_error, spelled
 from envhub.errors import WorkerError
 from envhub.worker.buffers import Buffers
-from envhub.worker.protocol import Done, Opened, Returned, Stepped, Ticked, WasReset
+from envhub.worker.protocol import Done, Opened, Returned, Stepped, WasReset
 from envhub.worker.remote import RemoteEnv
 from envhub.worker.spaces import Outline, leaves, outline_of, unflatten
 
@@ -174,15 +174,15 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
     def _ready(self) -> tuple[Crew, Buffers]:
         """All envs, made if they are not."""
         crew = self._crew or self._new_crew()
-        fresh = crew.buffers is None
+        if crew.buffers is not None:
+            return crew, crew.buffers
         buffers = self._guarded(crew.open_all)
-        if fresh:
-            self._know(crew)
-            self._ended[:] = False
-            found = leaves(self.single_observation_space)
-            self._texts = {leaf.path: [""] * self.num_envs for leaf in found if leaf.dtype is None}
-            self._scalars = frozenset(leaf.path for leaf in found if leaf.scalar)
-            self._outline = outline_of(self.single_observation_space)
+        self._know(crew)
+        self._ended[:] = False
+        found = leaves(self.single_observation_space)
+        self._texts = {leaf.path: [""] * self.num_envs for leaf in found if leaf.dtype is None}
+        self._scalars = frozenset(leaf.path for leaf in found if leaf.scalar)
+        self._outline = outline_of(self.single_observation_space)
         return crew, buffers
 
     def _learn(self) -> Opened:
@@ -236,21 +236,13 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         batches = crew.batches if self.copy else None
         if batches is not None:
             batches.begin()
-        replies = self._guarded(lambda: crew.tick(batches.copy_row if batches else _ignore))
-        outcomes = buffers.outcomes()
-        numbers = outcomes["tick"].tolist()
+        outcomes = self._guarded(lambda: crew.tick(batches.copy_row if batches else None))
+        if isinstance(outcomes, list):
+            return self._collect(crew, outcomes)
         terminated, truncated = outcomes["terminated"] != 0, outcomes["truncated"] != 0
         ended = terminated | truncated
-        plain = self.autoreset_mode is not AutoresetMode.SAME_STEP or not ended.any()
-        for row, reply in enumerate(replies):
-            if type(reply) is not Ticked:
-                plain = False
-            elif reply.id != numbers[row]:
-                self._crew = None
-                raise crew.lied(row)
-        if not plain:
-            pairs = zip(replies, outcomes, strict=True)
-            return self._collect(crew, [_spelled(*pair) for pair in pairs])
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
+            return self._collect(crew, spelled(outcomes))
         self._ended = ended
         values = buffers.observations if batches is None else batches.finish()
         observations = unflatten(self._outline, values)
@@ -363,15 +355,3 @@ def _plain(action: Any) -> Any:
     if hasattr(action, "__array__") and not isinstance(action, np.ndarray | np.generic):
         return np.asarray(action)
     return action
-
-
-def _spelled(reply: Ticked | Stepped, outcome: Any) -> Stepped:
-    """A reply that says itself what came of the step."""
-    if isinstance(reply, Stepped):
-        return reply
-    _, reward, terminated, truncated = outcome.item()
-    return Stepped(reply.id, [reward], bool(terminated), bool(truncated), [], {}, {})
-
-
-def _ignore(_: int) -> None:
-    """Where nobody copies."""

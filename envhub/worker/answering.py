@@ -27,15 +27,28 @@ def answer_with(
         where: Whose code is at fault, asked when something was raised.
     """
     try:
-        payload = encode(handlers[type(request)](request))
-        if len(payload) > MAX_FRAME:
-            raise ContractError(f"The answer has {len(payload)} bytes, more than {MAX_FRAME}.")
+        return encoded(handlers[type(request)](request))
     except (Exception, SystemExit) as exc:
-        contract = isinstance(exc, EnvHubError)
-        text, trace = _cut(str(exc)), _cut("".join(traceback.format_exception(exc)))
-        kind = _cut(type(exc).__name__)
-        return encode(Failed(request.id, kind, text, trace, contract, where()))
+        return failure(request.id, exc, where())
+
+
+def encoded(reply: Reply) -> bytes:
+    """An answer as the payload of a frame.
+
+    Raises:
+        ContractError: It is too long.
+    """
+    payload = encode(reply)
+    if len(payload) > MAX_FRAME:
+        raise ContractError(f"The answer has {len(payload)} bytes, more than {MAX_FRAME}.")
     return payload
+
+
+def failure(number: int, exc: BaseException, where: Where) -> bytes:
+    """The encoded answer to a request whose handler raised something."""
+    contract = isinstance(exc, EnvHubError)
+    text, trace = _cut(str(exc)), _cut("".join(traceback.format_exception(exc)))
+    return encode(Failed(number, _cut(type(exc).__name__), text, trace, contract, where))
 
 
 def _cut(text: str) -> str:

@@ -8,16 +8,18 @@ from contextlib import suppress
 _LENGTH = struct.Struct("<I")
 MAX_FRAME = 64 * 2**20
 """Bytes. A rendered 4K frame has 25 MB."""
-_EMPTY = _LENGTH.pack(0)
+EMPTY = _LENGTH.pack(0)
 """A frame without a payload."""
-_READ = 2**16
+READ = 2**16
+"""Bytes that are read at once."""
 _FD = struct.Struct("=i")
 _FD_SPACE = socket.CMSG_SPACE(4 * _FD.size)
 # No signal also in a host that has given SIGPIPE its default action back.
 _DONTWAIT = int(socket.MSG_DONTWAIT)
-_AT_ONCE = _DONTWAIT | int(socket.MSG_NOSIGNAL)
+AT_ONCE = _DONTWAIT | int(socket.MSG_NOSIGNAL)
+"""How the host sends."""
 _SOON = struct.pack("@ll", 0, 10_000)
-"""The longest wait of `HostChannel.ticked`, as the kernel takes it: 10 ms."""
+"""The longest wait of a host that reads without looking first, as the kernel takes it: 10 ms."""
 
 
 class BrokenChannel(Exception):
@@ -38,7 +40,7 @@ class Channel:
         if payload:
             self._socket.sendall(_LENGTH.pack(len(payload)) + payload)
         else:
-            self._socket.send(_EMPTY)
+            self._socket.send(EMPTY)
 
     def receive(self) -> bytes:
         """The next frame.
@@ -76,15 +78,15 @@ class HostChannel:
     """The host's end. Sends what fits at once and keeps the rest; reads what is there."""
 
     def __init__(self) -> None:
-        self._socket, self.worker_end = socket.socketpair()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SOON)
+        self.socket, self.worker_end = socket.socketpair()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SOON)
         self._frames = _Frames()
         self._out: bytes | memoryview = b""
         self._fds: tuple[int, ...] = ()
 
     def fileno(self) -> int:
         """For selectors."""
-        return self._socket.fileno()
+        return self.socket.fileno()
 
     @property
     def unsent(self) -> bool:
@@ -93,7 +95,7 @@ class HostChannel:
 
     def send(self, payload: bytes, fds: tuple[int, ...] = ()) -> None:
         """Send one frame, now or as `flush` finds room."""
-        frame = _LENGTH.pack(len(payload)) + payload if payload else _EMPTY
+        frame = _LENGTH.pack(len(payload)) + payload if payload else EMPTY
         self._out = b"".join((self._out, frame)) if self._out else frame
         self._fds = fds
         self.flush()
@@ -104,10 +106,10 @@ class HostChannel:
             if self._fds:
                 rights = b"".join(_FD.pack(fd) for fd in self._fds)
                 ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
-                sent = self._socket.sendmsg([self._out], ancillary, _AT_ONCE)
+                sent = self.socket.sendmsg([self._out], ancillary, AT_ONCE)
                 self._fds = ()
             else:
-                sent = self._socket.send(self._out, _AT_ONCE)
+                sent = self.socket.send(self._out, AT_ONCE)
         except BlockingIOError:
             return
         except OSError:  # it has died: its end is seen by other means
@@ -115,15 +117,14 @@ class HostChannel:
             return
         self._out = memoryview(self._out)[sent:] if sent < len(self._out) else b""
 
-    def tick(self) -> None:
-        """Send an empty frame: the cheapest message of all."""
-        if not self._out:
-            try:
-                if self._socket.send(_EMPTY, _AT_ONCE) == len(_EMPTY):
-                    return
-            except OSError:  # no room, or it has died
-                pass
-        self.send(b"")
+    def put_back(self, data: bytes | bytearray) -> None:
+        """Bytes that were read from the socket, for `receive`."""
+        self._frames.put(data)
+
+    @property
+    def unread(self) -> bool:
+        """Whether something came that was not received."""
+        return self._frames.filled
 
     def ticked(self) -> bool:
         """Wait some milliseconds for an empty frame that comes alone; says whether it came.
@@ -135,7 +136,7 @@ class HostChannel:
             EOFError: It has closed its end.
         """
         try:
-            return self._frames.fill(self._socket.recv_into(self._frames.room()))
+            return self._frames.fill(self.socket.recv_into(self._frames.room()))
         except BlockingIOError:
             return False
         except OSError as exc:
@@ -154,7 +155,7 @@ class HostChannel:
             if payload is not None:
                 return payload
         try:
-            got = self._socket.recv_into(frames.room(), 0, _DONTWAIT)
+            got = self.socket.recv_into(frames.room(), 0, _DONTWAIT)
         except BlockingIOError:
             return None
         except OSError as exc:
@@ -164,8 +165,8 @@ class HostChannel:
     def close(self) -> None:
         """Close the host's end, also for those who inherited it by a fork of the host."""
         with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
+            self.socket.shutdown(socket.SHUT_RDWR)
+        self.socket.close()
         self.worker_end.close()
         self._drop()
 
@@ -177,7 +178,7 @@ class _Frames:
     """Bytes that came in, and the frames they hold. Its memory grows with what really came."""
 
     def __init__(self) -> None:
-        self._data = bytearray(_READ)
+        self._data = bytearray(READ)
         self._room = memoryview(self._data)
         self._start = 0
         self._end = 0
@@ -191,14 +192,19 @@ class _Frames:
         """Where the next bytes go."""
         if self._start == self._end:
             self._start = self._end = 0
-            if len(self._data) == _READ:
+            if len(self._data) == READ:
                 return self._room
-            self._renew(b"", _READ)
-        elif len(self._data) - self._end < _READ:
+            self._renew(b"", READ)
+        elif len(self._data) - self._end < READ:
             rest = self._data[self._start : self._end]
             self._start, self._end = 0, len(rest)
-            self._renew(rest, max(_READ, self._end))
+            self._renew(rest, max(READ, self._end))
         return self._room[self._end :]
+
+    def put(self, data: bytes | bytearray) -> None:
+        """Bytes that went elsewhere."""
+        self.room()[: len(data)] = data
+        self._end += len(data)
 
     def fill(self, count: int) -> bool:
         """So many bytes went there; says whether they were one empty frame, which is taken.
@@ -206,7 +212,7 @@ class _Frames:
         Raises:
             EOFError: There were none.
         """
-        if count == _LENGTH.size and not self._end and self._data.startswith(_EMPTY):
+        if count == _LENGTH.size and not self._end and self._data.startswith(EMPTY):
             return True
         if not count:
             raise EOFError

@@ -184,23 +184,36 @@ class Worker:
         else:
             self._settle(WorkerDied(self._what(), self._ending, log=self.log.tail()))
 
-    def tick(self, limit: float, now: float) -> None:
-        """Ask for a step with what is in shared memory: the request that must cost least.
+    def tick(self, number: int, limit: float, now: float, *, sent: bool) -> None:
+        """Ask for a step with what is in shared memory.
 
         Args:
+            number: That of the request.
             limit: Seconds until it must be answered.
-            now: The time on the monotonic clock.
+            now: When it was asked, on the monotonic clock.
+            sent: Whether the request is on its way.
         """
-        self._request = Tick(self._request.id + 1 if self._request else 1)
+        self._request = Tick(number)
         self._verb = "step"
         self._beat = 0
         self._limit = limit
         self.deadline = now + limit
+        self.outcome = None
         self.busy = True
-        if not self.ended:
-            self.channel.tick()
-        else:
+        if self.ended:
             self._settle(WorkerDied(self._what(), self._ending, log=self.log.tail()))
+        elif not sent:
+            self.channel.send(b"")
+
+    def ticked(self) -> None:
+        """Its answer to a tick has come: nothing but that it took the step."""
+        assert self._request is not None
+        self._settle(Ticked(self._request.id))
+
+    def must_be_silent(self) -> None:
+        """End it if it has sent more than it was asked for."""
+        if self.channel.unread:
+            self.fail(self.broken(BrokenChannel("it answered without having been asked")))
 
     def wait(self) -> Reply | WorkerError:
         """Wait for the outcome of the request that is under way."""
@@ -249,7 +262,7 @@ class Worker:
         if not self.channel.ticked():
             self._receive()
         elif type(self._request) is Tick and not self.channel.unsent:
-            self._settle(Ticked(self._request.id))
+            self.ticked()
         else:
             raise BrokenChannel("it sent no valid answer: an empty one")
 

@@ -8,7 +8,7 @@ from envhub.errors import ContractError
 from envhub.policies.contract import Context
 from envhub.policies.runner import Runner
 from envhub.worker.acting import context_of, decoded_spaces, make_runner, part_of, stack
-from envhub.worker.answering import answer_with
+from envhub.worker.answering import answer_with, failure
 from envhub.worker.buffers import Buffers
 from envhub.worker.channel import Channel
 from envhub.worker.protocol import (
@@ -44,6 +44,10 @@ class PolicySession:
     def answer(self, request: Request) -> bytes:
         """Do what is asked; whatever the policy raises becomes an answer too."""
         return answer_with(self._handlers, request, where=lambda: "policy")
+
+    def tick(self, number: int) -> bytes:
+        """Only envs are stepped."""
+        return failure(number, ContractError("A policy takes no steps."), "policy")
 
     def close(self) -> None:
         """Finish what is under way, and close the policies."""

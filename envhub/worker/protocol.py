@@ -301,15 +301,13 @@ _replies: msgspec.msgpack.Decoder[_EncodedReply] = msgspec.msgpack.Decoder(
 
 
 def encode(message: Request | Reply) -> bytes:
-    """A message as the payload of a frame; its values must be portable."""
-    if type(message) is Tick or type(message) is Ticked:
-        return b""
+    """A message as the payload of a frame; its values must be portable. Ticks have no payload."""
     return _encoder.encode(message)
 
 
-def decode_request(payload: bytes, last: int) -> Request:
-    """A frame from the host, after the request with the number `last`."""
-    return _requests.decode(payload) if payload else Tick(last + 1)
+def decode_request(payload: bytes) -> _Encoded:
+    """A frame from the host that is no tick."""
+    return _requests.decode(payload)
 
 
 def decode_reply(payload: bytes, request: Request | None = None) -> Reply:

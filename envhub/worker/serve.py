@@ -9,6 +9,7 @@ from envhub.worker.protocol import Request, decode_request
 
 class _Session(Protocol):
     def answer(self, request: Request) -> bytes: ...
+    def tick(self, number: int) -> bytes: ...
     def close(self) -> None: ...
 
 
@@ -16,14 +17,19 @@ def serve(role: str, descriptor: int) -> None:
     """Answer requests until the host closes the channel, then close the env and end."""
     os.set_inheritable(descriptor, False)
     channel = Channel(descriptor)
-    session, last = _session(role, channel), 0
+    session, number = _session(role, channel), 0
     while True:
         try:
-            request = decode_request(channel.receive(), last)
+            payload = channel.receive()
         except (EOFError, ConnectionError):
             break
-        channel.send(session.answer(request))
-        last = request.id
+        if payload:
+            request = decode_request(payload)
+            number = request.id
+            channel.send(session.answer(request))
+        else:  # a tick, which is spared all that
+            number += 1
+            channel.send(session.tick(number))
     session.close()
 
 

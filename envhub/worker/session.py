@@ -12,7 +12,7 @@ from envhub.envs.normalize import AnyEnv
 from envhub.errors import ContractError
 from envhub.plugins import Plugins
 from envhub.worker.acting import Player, context_of, decoded_spaces, make_runner
-from envhub.worker.answering import answer_with
+from envhub.worker.answering import answer_with, encoded, failure
 from envhub.worker.buffers import OUTCOME, Buffers
 from envhub.worker.observing import observers
 from envhub.worker.packages import relevant_packages
@@ -38,8 +38,6 @@ from envhub.worker.protocol import (
     SetAttr,
     Step,
     Stepped,
-    Tick,
-    Ticked,
     WasReset,
 )
 from envhub.worker.spaces import encode_space, leaves
@@ -85,7 +83,6 @@ class Session:
             Attach: self._attach,
             Reset: self._reset,
             Step: self._step,
-            Tick: self._tick,
             Render: self._render,
             Call: self._call,
             SetAttr: self._set_attr,
@@ -98,6 +95,19 @@ class Session:
         """Do what is asked; whatever foreign code raises becomes an answer too."""
         self._at_policy = False
         return answer_with(self._handlers, request, where=self._where)
+
+    def tick(self, number: int) -> bytes:
+        """Take one step and do nothing else: what a step costs beside the env is here.
+
+        Returns:
+            Nothing if all that came of it is in shared memory, else an answer.
+        """
+        self._at_policy = False
+        try:
+            told = self._tick(number)
+            return b"" if told is None else encoded(told)
+        except (Exception, SystemExit) as exc:
+            return failure(number, exc, self._where())
 
     def _where(self) -> Literal["env", "policy"]:
         return "policy" if self._at_policy else "env"
@@ -180,21 +190,19 @@ class Session:
         shown = {} if request.scored else self._what_can_cross(info, "info")
         return Stepped(request.id, rewards, terminated, truncated, successes, shown, texts)
 
-    def _tick(self, request: Tick) -> Ticked | Stepped:
-        """One step and nothing else: what a step costs beside the env is here."""
-        env, buffers = self._open_env(), self._memory()
+    def _tick(self, number: int) -> Stepped | None:
+        env, action = self._open_env(), _action(self._memory(), self._row, 0)
         if self._observers:
             self._observe(None)
-        result = take_step(env, _action(buffers, self._row, 0))
-        observation, reward, terminated, truncated, info = result
+        observation, reward, terminated, truncated, info = take_step(env, action)
         texts: dict[str, str] = {}
         for writer in self._writers:
             writer.write(observation, texts)
         if texts or info or type(info) is not dict:
             shown = self._what_can_cross(info, "info")
-            return Stepped(request.id, [reward], terminated, truncated, [], shown, texts)
-        OUTCOME.pack_into(self._outcome, 0, request.id, reward, terminated, truncated)
-        return Ticked(request.id)
+            return Stepped(number, [reward], terminated, truncated, [], shown, texts)
+        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated)
+        return None
 
     def _load_policy(self, request: LoadPolicy) -> PolicyLoaded:
         self._at_policy = True
