@@ -1,11 +1,10 @@
 """Evaluate robot policies on benchmarks that live anywhere.
 
-Importing this package imports nothing heavy: names are looked up when they are first used.
+Importing this package imports nothing: names are looked up when they are first used. Every guard of
+a worker imports it before the worker starts, and would wait for `typing` alone 10 ms.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envhub.api import evaluate as evaluate
     from envhub.api import make_env as make_env
@@ -43,7 +42,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name not in _HOMES:
         raise AttributeError(f"module 'envhub' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -142,6 +142,9 @@ class Child:
         return code
 
 
+_BLOCKED = (signal.SIGCHLD, signal.SIGTERM)
+
+
 def spawn(
     argv: Sequence[str],
     *,
@@ -150,21 +153,28 @@ def spawn(
     output: int,
     pass_fds: Sequence[int],
 ) -> Child:
-    """Start a long-lived child in a session of its own, its output going to a descriptor."""
+    """Start a long-lived child in a session of its own, its output going to a descriptor.
+
+    The signals that tell a guard to end are blocked in it, until it is ready for them.
+    """
 
     def start() -> Child:
-        return Child(
-            subprocess.Popen(
-                list(argv),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(env),
-                cwd=cwd,
-                pass_fds=tuple(pass_fds),
-                start_new_session=True,
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+        try:
+            return Child(
+                subprocess.Popen(
+                    list(argv),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=dict(env),
+                    cwd=cwd,
+                    pass_fds=tuple(pass_fds),
+                    start_new_session=True,
+                )
             )
-        )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     return _spawner().call(start)
 

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from test_faults import ROOT, alive, children, wait_for_end, wait_until
 
+from envhub.runtime.sandbox import trouble
+from envhub.types import Confinement
+from envhub.worker.host import Worker
+
 pytestmark = pytest.mark.timeout(60)
 
 WORKER = """
@@ -20,7 +24,7 @@ def say(text):
     os.write(1, text.encode() + b"\\n")  # at once, since several write here
 host, scratch = sys.argv[1:]
 marker = os.open(scratch + "/../marker", os.O_RDONLY)  # all that descends from here holds it
-stand_guard(int(host) or os.getppid(), Path(scratch))
+stand_guard(int(host) or os.getppid(), scratch)
 {body}
 """
 DAEMON = """
@@ -211,3 +215,37 @@ def test_it_holds_nothing_open(guard):
 def test_a_scratch_directory_that_is_gone_changes_nothing(guard):
     process = guard("os.rmdir(sys.argv[2])\nos._exit(5)")
     assert process.wait(20) == 5
+
+
+@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+def test_when_the_guard_of_a_sandbox_is_killed_at_any_moment_the_worker_ends(kind):
+    problem = trouble(kind)
+    if problem is not None:
+        pytest.skip(f"{kind}: {problem}")
+    for delay in (0.0, 0.01, 0.02, 0.04, 0.08, 0.3):
+        worker = Worker("env 0", confinement=Confinement(kind, network=False))
+        home = os.readlink(f"/proc/{worker.child.pid}/cwd").encode()
+        time.sleep(delay)
+        os.kill(worker.child.pid, signal.SIGKILL)
+        wait_until(lambda home=home: not living_in(home))
+        worker.end()
+
+
+def test_it_imports_little():
+    """The worker waits meanwhile."""
+    code = "import sys; import envhub.worker.launch, envhub.worker.guard; print(*sys.modules)"
+    command = [sys.executable, "-P", "-S", "-c", code]
+    loaded = subprocess.run(command, env={"PYTHONPATH": ROOT}, capture_output=True, check=True)
+    assert {b"pathlib", b"typing", b"re", b"dataclasses"}.isdisjoint(loaded.stdout.split())
+
+
+def living_in(home):
+    """The processes whose home that is."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"HOME=" + home in (directory / "environ").read_bytes().split(b"\0"):
+                found.append(directory.name)
+        except OSError:  # it has ended
+            continue
+    return found

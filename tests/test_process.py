@@ -162,9 +162,16 @@ class TestSpawn:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+LISTENING = """if True:
+    import signal, time
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    time.sleep(1000)
+"""
+
+
 class TestChild:
     def test_end(self, children):
-        child = children("sleep", "1000")
+        child = children(sys.executable, "-c", LISTENING)
         assert child.poll() is None
         assert not child.wait(0.0)
         assert child.end() == -signal.SIGTERM

@@ -1,31 +1,21 @@
-"""How much a worker in a sandbox may use: memory, processes, files, time.
+"""What the guard of a worker in a sandbox bounds from outside: the number and memory of processes.
 
-The worker takes on the kernel's limits, which hold for each process. What they cannot bound, the
-number of processes and the memory of all of them together, its guard watches from outside.
+What the kernel can bound, the worker takes on itself: `envhub.runtime.limits`.
 """
 
 import math
 import os
-import resource
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from envhub.runtime import seccomp
 
-FILE_MB = 2048
-"""The size of one file."""
-CPU_SECONDS = 7 * 24 * 3600
-"""The time of one process. Requests have limits of their own; this ends what escapes them."""
-_DESCRIPTORS = 4096
 _MB = 2**20
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PAUSE = 0.1
 """Seconds between two counts, which take some milliseconds when there are many processes."""
-_LIKELY_VICTIM = "500"
-"""When memory is short the kernel ends workers before the processes of the user's session."""
 
 
 def processes() -> int:
@@ -35,32 +25,6 @@ def processes() -> int:
     twice as many.
     """
     return 256 + 4 * (os.cpu_count() or 1)
-
-
-def limits(memory_mb: int | None) -> None:
-    """Take on the limits that the kernel keeps for each process. They pass to all it starts.
-
-    Memory is bounded by `RLIMIT_DATA`: what a process has for itself to write on. `RLIMIT_AS` would
-    also count what is only mapped: the sparse memory that observations cross in, the address space
-    that CUDA and LLVM reserve.
-
-    Args:
-        memory_mb: The private memory of one process; None leaves it unbounded.
-    """
-    bounds = [
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, FILE_MB * _MB),
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-        (resource.RLIMIT_NOFILE, _DESCRIPTORS),
-    ]
-    if memory_mb is not None:
-        bounds.append((resource.RLIMIT_DATA, memory_mb * _MB))
-    for kind, bound in bounds:
-        _, hard = resource.getrlimit(kind)
-        lowest = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        resource.setrlimit(kind, (lowest, lowest))
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_LIKELY_VICTIM, encoding="ascii")
 
 
 def supervise(connection: socket.socket, root: int) -> None:

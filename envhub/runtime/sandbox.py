@@ -1,6 +1,6 @@
 """The sandbox that code from the Hub runs in: bubblewrap, or Landlock with seccomp, or none.
 
-The host chooses one (`protect`) and starts the worker with what `command` makes of its command
+The host chooses one (`choose`) and starts the worker with what `command` makes of its command
 line. Inside, before anything foreign is loaded, the worker shuts itself in (`confine`). What does
 not work is an error: nothing here falls back to something weaker.
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from envhub.errors import EnvHubError, ExitCode
-from envhub.runtime import bounds, landlock, seccomp, visible
+from envhub.runtime import bounds, landlock, limits, seccomp, visible
 
 Kind = Literal["bubblewrap", "landlock", "none"]
 Wanted = Literal["auto", "bubblewrap", "landlock", "none"]
@@ -86,16 +86,17 @@ class Protection:
         return asdict(self)
 
 
-def protect(wanted: Wanted, *, network: bool, memory_mb: int | None) -> Protection:
+def protect(kind: Kind, *, network: bool, memory_mb: int | None) -> Protection:
     """The protection of a worker.
 
-    Raises:
-        SandboxUnavailable: The one that was asked for does not work here.
+    Args:
+        kind: From `choose`.
+        network: Whether its code can reach the network.
+        memory_mb: Of all its processes together, and of each.
     """
-    kind = choose(wanted)
     if kind == "none":
         return Protection(kind, True, None, None, None)
-    return Protection(kind, network, memory_mb, bounds.processes(), bounds.FILE_MB)
+    return Protection(kind, network, memory_mb, bounds.processes(), limits.FILE_MB)
 
 
 def choose(wanted: Wanted) -> Kind:
@@ -140,7 +141,7 @@ def _trouble_inside() -> str | None:
     from envhub import process
 
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
-        idle = (sys.executable, "-I", "-S", "-c", "")
+        idle = (sys.executable, "-V")  # the least that shows that it can be started inside
         readable = visible.interpreter_paths()
         argv = wrap(idle, scratch=Path(scratch), readable=readable, network=False)
         done = process.run(argv, timeout=_TIMEOUT, env={})

@@ -5,64 +5,92 @@ wait: for the worker's end, or for the signal that says that the host has ended 
 is a subreaper, so that processes which an env started and abandoned become its children, and die.
 It removes the worker's scratch directory at the end. Of a worker in a sandbox it also bounds the
 number of processes and the memory of all of them.
+
+The worker waits until its guard stands, so this imports little.
 """
 
 import ctypes
 import os
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
+SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
+"""What a guard waits for. `process.spawn` blocks them, so that none comes too early."""
 _PERIOD = 0.5
 """Seconds between two looks at the memory of a worker in a sandbox."""
 
 
-class Watch(NamedTuple):
+class Watch:
     """What to keep within bounds."""
 
-    supervisor: int
-    """The socket for `bounds.supervise`."""
-    memory_mb: int | None
+    def __init__(self, supervisor: int, memory_mb: int | None) -> None:
+        """Say what.
+
+        Args:
+            supervisor: The socket for `bounds.supervise`.
+            memory_mb: Of all processes together.
+        """
+        self.supervisor = supervisor
+        self.memory_mb = memory_mb
 
 
-def stand_guard(host_pid: int, scratch: Path | None, watch: Watch | None = None) -> None:
+def stand_guard(host_pid: int, scratch: str | None) -> None:
     """Fork: returns in the worker; the guard stays here until it ends."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
-    prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != host_pid:  # the host died before the signal was asked for
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    if not _bind(host_pid):
         _remove(scratch)
         os._exit(1)
     guard_pid = os.getpid()
     worker_pid = os.fork()
     if worker_pid == 0:
-        _enter_worker(guard_pid)
+        enter_worker()
+        if os.getppid() != guard_pid:
+            os._exit(1)
+        os.setpgid(0, 0)
         return
-    _close_descriptors(keep=watch.supervisor if watch else -1)
-    _guard(worker_pid, scratch, watch)
+    _close_descriptors(keep=-1)
+    _wait(worker_pid, scratch, None)
 
 
-def _enter_worker(guard_pid: int) -> None:
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != guard_pid:
+def guard(worker_pid: int, host_pid: int, scratch: str, watch: Watch) -> "NoReturn":
+    """Be the guard of a worker in a sandbox that was started before."""
+    if not _bind(host_pid):
+        _end_descendants(worker_pid)
+        _remove(scratch)
         os._exit(1)
-    os.setpgid(0, 0)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    _close_descriptors(keep=watch.supervisor)
+    _wait(worker_pid, scratch, watch)
 
 
-def _guard(worker_pid: int, scratch: Path | None, watch: Watch | None) -> NoReturn:
+def enter_worker() -> None:
+    """What a worker does first: it takes on that it ends with its guard."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def _bind(host_pid: int) -> bool:
+    """Take on that this process ends with the host; says whether the host lives."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    return os.getppid() == host_pid
+
+
+def _wait(worker_pid: int, scratch: str | None, watch: Watch | None) -> "NoReturn":
     too_much = _supervise(watch) if watch else None
     status: int | None = None
     while status is None:
         if too_much is None:
-            seen = signal.sigwait(_SIGNALS)
+            seen = signal.sigwait(SIGNALS)
         else:
-            info = signal.sigtimedwait(_SIGNALS, _PERIOD)
+            info = signal.sigtimedwait(SIGNALS, _PERIOD)
             seen = info.si_signo if info else 0
         if seen == signal.SIGTERM:
             break
@@ -75,7 +103,7 @@ def _guard(worker_pid: int, scratch: Path | None, watch: Watch | None) -> NoRetu
     os._exit(128 + signal.SIGTERM if status is None else status)
 
 
-def _supervise(watch: Watch) -> Callable[[], bool]:
+def _supervise(watch: Watch) -> "Callable[[], bool]":
     """Answer the worker's requests for processes; the result tells if it uses too much memory."""
     # Imported here: only those of a sandbox need them, and the worker starts meanwhile.
     import socket
@@ -89,12 +117,14 @@ def _supervise(watch: Watch) -> Callable[[], bool]:
     return lambda: memory is not None and bounds.too_much_memory(me, memory)
 
 
-def _remove(scratch: Path | None) -> None:
+def _remove(scratch: str | None) -> None:
     if scratch is not None:
         # Imported here, so that the guard stays small while it waits.
+        from pathlib import Path
+
         from envhub.process import remove_tree
 
-        remove_tree(scratch)
+        remove_tree(Path(scratch))
 
 
 def _reap(worker_pid: int) -> int | None:
@@ -125,8 +155,8 @@ def _end_descendants(worker_pid: int) -> None:
 
 
 def _children() -> list[int]:
-    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
-    return [int(part) for part in text.split()]
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
+        return [int(part) for part in file.read().split()]
 
 
 def _kill(pid: int) -> None:
@@ -138,7 +168,7 @@ def _kill(pid: int) -> None:
 
 def _close_descriptors(keep: int) -> None:
     """The guard holds nothing else open: the host must see the worker's sockets and pipes end."""
-    highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+    highest = max(map(int, os.listdir("/proc/self/fd")))
     os.closerange(3, max(3, keep))
     os.closerange(max(2, keep) + 1, highest + 1)
     null = os.open(os.devnull, os.O_RDWR)

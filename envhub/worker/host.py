@@ -22,8 +22,7 @@ from envhub.errors import (
     WorkerTimeout,
 )
 from envhub.process import Child, describe_exit, remove_tree, spawn
-from envhub.runtime import bounds
-from envhub.runtime.sandbox import Protection, command
+from envhub.runtime.sandbox import command, protect
 from envhub.runtime.variables import worker_variables
 from envhub.runtime.visible import interpreter_paths
 from envhub.types import HERE, Confinement, Interpreter
@@ -46,10 +45,9 @@ Role = Literal["env", "policy"]
 
 # The package is found by its path, whatever the interpreter's own is. Its directory comes last, so
 # that it adds this package and shadows nothing.
-_BOOT = (
-    "import sys; sys.path.extend({paths!r}); "
-    "from envhub.worker.__main__ import main; main(sys.argv[1:])"
-)
+_BOOT = "import sys; sys.path.extend({paths!r}); from {module} import {name}; {name}(sys.argv[1:])"
+_MAIN = ("envhub.worker.__main__", "main")
+_LAUNCH = ("envhub.worker.launch", "launch")
 _ROOT = str(Path(envhub.__file__).parent.parent)
 
 
@@ -111,7 +109,7 @@ class Worker:
     def _start(self, role: Role, interpreter: Interpreter) -> Child:
         end = self.channel.worker_end.fileno()
         foreign, isolated = role == "env", interpreter.kind == "isolated"
-        python, output = _python(interpreter), self.log.write_end
+        python, output = _python(interpreter, _MAIN), self.log.write_end
         if foreign:
             variables = worker_variables(self._scratch, isolated=isolated)
             return nursery.start(python, variables, self._scratch, end, output)
@@ -126,12 +124,8 @@ class Worker:
 
     def _start_inside(self, confinement: Confinement, interpreter: Interpreter) -> Child:
         """Start it in a sandbox: a guard, which starts the worker there and watches it."""
-        protection = Protection(
-            confinement.sandbox,
-            confinement.network,
-            confinement.memory_mb,
-            bounds.processes(),
-            bounds.FILE_MB,
+        protection = protect(
+            confinement.sandbox, network=confinement.network, memory_mb=confinement.memory_mb
         )
         isolated = interpreter.kind == "isolated"
         readable = (
@@ -143,11 +137,11 @@ class Worker:
         with ours, theirs:
             end, supervisor = self.channel.worker_end.fileno(), theirs.fileno()
             inside = [
-                *_python(interpreter, "-S"),
+                *_python(interpreter, _MAIN, "-S"),
                 *("inside", str(end), str(supervisor), json.dumps(shelter)),
             ]
             # The guard, which stays outside, always runs on the host's interpreter.
-            guard = (*_python(HERE, "-S"), "guard", str(os.getpid()), str(self._scratch))
+            guard = (*_python(HERE, _LAUNCH, "-S"), str(os.getpid()), str(self._scratch))
             return spawn(
                 [
                     *(*guard, str(ours.fileno()), str(confinement.memory_mb or "")),
@@ -382,10 +376,11 @@ class Worker:
         return f"{what} in {self.name}" if self.name else what
 
 
-def _python(interpreter: Interpreter, *options: str) -> tuple[str, ...]:
-    """The beginning of a command line that runs `envhub.worker`."""
+def _python(interpreter: Interpreter, target: tuple[str, str], *options: str) -> tuple[str, ...]:
+    """The beginning of a command line that runs a function of EnvHub: its module and name."""
     apart = ("-s", "-B") if interpreter.kind == "isolated" else ()
-    boot = _BOOT.format(paths=list(interpreter.paths or (_ROOT,)))
+    module, name = target
+    boot = _BOOT.format(paths=list(interpreter.paths or (_ROOT,)), module=module, name=name)
     return (interpreter.python, "-P", *apart, *options, "-c", boot)
 
 

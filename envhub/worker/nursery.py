@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from envhub.process import Child, adopt, spawn
 from envhub.runtime.variables import scratch_variables
-from envhub.worker.guard import PR_SET_PDEATHSIG, prctl
+from envhub.worker.guard import PR_SET_PDEATHSIG, SIGNALS, prctl
 
 _CLONE = {"x86_64": 56, "aarch64": 220}
 """The number of the system call `clone`."""
@@ -170,6 +170,7 @@ _lock = threading.RLock()
 def tend(descriptor: int, host_pid: int) -> Order:
     """Be a nursery until the host has no more use for it. Returns only in forked workers."""
     _die_with(host_pid)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     _call_self("envhub-nursery")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
     import envhub.worker.session  # noqa: F401 - so that its children have it
