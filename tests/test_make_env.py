@@ -123,10 +123,10 @@ def test_a_thousand_tasks_start_no_process():
     assert processes() == []
     env = envs["all-of-them"]["task-7"]
     env.reset(seed=1)
-    assert len(processes()) == 2 * env.num_envs + 1  # with their guards, and the nursery
+    assert len(processes()) == 2 * env.num_envs  # with their guards
     other = envs["all-of-them"]["task-999"]
     assert other.single_action_space.n == 2  # one env is enough to know
-    assert len(processes()) == 2 * (env.num_envs + 1) + 1
+    assert len(processes()) == 2 * (env.num_envs + 1) + 1  # and the nursery
     envhub.close_envs(envs)
     assert processes() == []
     envhub.close_envs(envs)
@@ -146,7 +146,7 @@ def test_closed_envs_open_again_when_they_are_used():
         again, _ = env.reset(seed=3)
         assert not env.closed
         assert np.array_equal(again, first)
-        assert len(processes()) == 5
+        assert len(processes()) == 4
     env.close()
 
 

@@ -87,12 +87,12 @@ def nurseries(pid=None):
     return [child for child, name in names.items() if name == "envhub-nursery"]
 
 
-def test_the_first_is_started_and_the_others_are_forked(mirror):
-    one = mirror(1)
+def test_two_are_started_and_the_others_are_forked(mirror):
+    two = mirror(2)
     assert nurseries() == []
     three = mirror(3)
     assert len(nurseries()) == 1
-    started, *forked = (*one.call("look"), *three.call("look"))
+    started, second, *forked = (*two.call("look"), *three.call("look"))
     for other in forked:
         assert other["host"] == started["host"] == os.getpid()
         assert other["session"] == other["parent"]  # a session of its own
@@ -101,14 +101,14 @@ def test_the_first_is_started_and_the_others_are_forked(mirror):
         assert other["files"] == started["files"]
         assert other["argv"] == started["argv"]
         assert other["threads"] == 1
-    everyone = [started, *forked]
+    everyone = [started, second, *forked]
     for what in ("home", "parent", "draw", "random"):
-        assert len({look[what] for look in everyone}) == 4
+        assert len({look[what] for look in everyone}) == 5
 
 
 def test_it_ends_with_the_last_worker(mirror):
     before = descriptors()
-    first, second = mirror(2), mirror(1)
+    first, second = mirror(3), mirror(1)
     (nursery,) = nurseries()
     first.close()
     assert alive(nursery)
@@ -120,11 +120,11 @@ def test_it_ends_with_the_last_worker(mirror):
 
 
 def test_without_it_workers_live_on_and_new_ones_are_started(mirror):
-    first = mirror(2)
+    first = mirror(3)
     (nursery,) = nurseries()
     os.kill(nursery, signal.SIGKILL)
     wait_until(lambda: not alive(nursery))
-    first.step(np.zeros(2, np.int64))
+    first.step(np.zeros(3, np.int64))
     second = mirror(2)
     second.step(np.zeros(2, np.int64))
     assert second.call("look")[1]["host"] == os.getpid()
@@ -139,9 +139,9 @@ def test_how_a_forked_worker_ended_is_known(mirror):
 
 def test_what_processes_hand_down_is_never_that_of_another_time(mirror, monkeypatch):
     """Variables and limits are those of the moment, not of the nursery's birth."""
-    mirror(2)
+    mirror(3)
     monkeypatch.setenv("MUJOCO_SOMETHING", "new")
-    other = mirror(2)
+    other = mirror(3)
     assert all("MUJOCO_SOMETHING" in look["variables"] for look in other.call("look"))
 
 

@@ -22,7 +22,7 @@ from envhub.errors import ContractError, RemoteCodeRefused
 from envhub.types import Benchmark, Limits, SourceOptions, Value
 from envhub.worker.describe import describe
 from envhub.worker.first import Wanted
-from envhub.worker.spaces import AnySpace
+from envhub.worker.spaces import AnySpace, Spaces
 
 
 @click.command("info")
@@ -66,13 +66,13 @@ def command(
     click.echo(_as_json(benchmark, spaces) if as_json else _as_text(benchmark, spaces))
 
 
-def _as_json(benchmark: Benchmark, spaces: tuple[AnySpace, AnySpace]) -> str:
+def _as_json(benchmark: Benchmark, spaces: Spaces) -> str:
     rows: list[dict[str, Any]] = [asdict(feature) for feature in _features(spaces[0])]
     shown = {**asdict(benchmark), "features": rows, "action": str(spaces[1])}
     return json.dumps(shown, indent=2)
 
 
-def _as_text(benchmark: Benchmark, spaces: tuple[AnySpace, AnySpace]) -> str:
+def _as_text(benchmark: Benchmark, spaces: Spaces) -> str:
     tasks = benchmark.tasks()
     default = benchmark.default or tuple(benchmark.suites)
     facts = {

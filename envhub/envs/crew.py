@@ -19,7 +19,7 @@ from envhub.worker.inline import InlineWorker
 from envhub.worker.missing import explaining
 from envhub.worker.protocol import Done, Loaded, Opened, Reply, Stepped, Ticked, WasReset
 from envhub.worker.remote import RemoteEnv
-from envhub.worker.spaces import AnySpace
+from envhub.worker.spaces import Spaces
 from envhub.worker.ticking import Ticking
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +58,7 @@ class Crew:
         self._pid = os.getpid()
         self.remotes: list[RemoteEnv] = []
         self.opened: Opened | None = None
-        self.spaces: tuple[AnySpace, AnySpace] | None = None
+        self.spaces: Spaces | None = None
         self.buffers: Buffers | None = None
         self.batches: Batches | None = None
         self._ticking: Ticking | None = None

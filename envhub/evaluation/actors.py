@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from envhub.errors import ContractError, EnvHubError, WorkerError, WorkerRaised
-from envhub.evaluation.slot import Slot, Spaces
+from envhub.evaluation.slot import Slot
 from envhub.policies.contract import Context, PolicyFacts
 from envhub.policies.runner import Runner
 from envhub.types import HERE, Benchmark, FileSource, Interpreter, Limits, PolicySource
@@ -21,7 +21,7 @@ from envhub.worker.acting import context_of, make_runner, part_of, stack, wrap
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.protocol import Acted, Done, PolicyLoaded
 from envhub.worker.remote_policy import RemotePolicy
-from envhub.worker.spaces import leaves
+from envhub.worker.spaces import Spaces, leaves
 
 Array = np.ndarray[Any, Any]
 

@@ -33,7 +33,7 @@ from envhub.worker.protocol import (
     WasReset,
 )
 from envhub.worker.remote import RemoteEnv
-from envhub.worker.spaces import AnySpace
+from envhub.worker.spaces import Spaces
 
 Array = np.ndarray[Any, Any]
 OnRecord = Callable[[EpisodeRecord, Array | None], None]
@@ -218,7 +218,9 @@ class Engine:
         facts = self._actor.facts(slot) if self._actor else None
         if facts is not None:
             self._take_facts(facts)
-        if self._actor is None:
+        if self._actor is None and slot.policy_for is slot.spaces:
+            self._begin(slot)  # it plays other tasks too, as in a process of its own
+        elif self._actor is None:
             slot.making_policy = True
             job = self._job
             slot.live().load_policy(job.policy, job.benchmark, _spaces(slot), job.file)
@@ -229,7 +231,7 @@ class Engine:
 
     def _on_policy(self, slot: Slot, loaded: PolicyLoaded) -> None:
         """A policy was made beside the env; one that wants a process of its own gets it."""
-        slot.making_policy = False
+        slot.making_policy, slot.policy_for = False, slot.spaces
         self._start_failures["policy"] = 0
         self._take_facts(loaded.facts)
         if self._actor is None:
@@ -526,7 +528,7 @@ class Engine:
         self._board.dispose()
 
 
-def _spaces(slot: Slot) -> tuple[AnySpace, AnySpace]:
+def _spaces(slot: Slot) -> Spaces:
     assert slot.spaces is not None
     return slot.spaces
 

@@ -13,30 +13,37 @@ from envhub.types import HERE, Confinement, Interpreter, Limits
 from envhub.worker.buffers import CHUNK, Buffers, make_memory, needed_bytes, shared_action
 from envhub.worker.protocol import Opened, Seen, Stepped, WasReset
 from envhub.worker.remote import Observe, RemoteEnv
-from envhub.worker.spaces import AnySpace, encode_space
+from envhub.worker.spaces import Spaces, SpaceSpec, decode_spaces
+from envhub.worker.values import portable
 
 Array = np.ndarray[Any, Any]
-Spaces = tuple[AnySpace, AnySpace]
 
 _MOST_SPACES = 64
 """A worker that describes others every time must not fill the memory."""
 
 
 class KnownSpaces:
-    """Spaces that are described alike, as the same objects: comparing those costs nothing.
+    """Spaces that are described alike, as the same objects.
 
-    Comparing two that are not takes Gymnasium some 20 ms for an image, at every step.
+    Comparing those costs nothing; comparing two that are not takes Gymnasium some 20 ms for an
+    image, at every step.
     """
 
     def __init__(self) -> None:
         self._known: dict[bytes, Spaces] = {}
 
-    def first(self, spaces: Spaces) -> Spaces:
-        """The first spaces that were like these."""
-        if len(self._known) >= _MOST_SPACES:
-            self._known.clear()
-        described = msgspec.msgpack.encode([encode_space(space) for space in spaces])
-        return self._known.setdefault(described, spaces)
+    def of(self, observation: SpaceSpec, action: SpaceSpec) -> Spaces:
+        """The spaces that are described so.
+
+        Raises:
+            ValueError: They make no sense.
+        """
+        described = msgspec.msgpack.encode((observation, action), enc_hook=portable)
+        if described not in self._known:
+            if len(self._known) >= _MOST_SPACES:
+                self._known.clear()
+            self._known[described] = decode_spaces(observation, action)
+        return self._known[described]
 
 
 class Slot:
@@ -67,6 +74,8 @@ class Slot:
         """Counts memories, so that others know when theirs is an old one."""
         self.making_policy = False
         """Whether a policy beside the env is being made."""
+        self.policy_for: Spaces | None = None
+        """The spaces for which its worker has a policy beside the env."""
         self.abandoned = False
         """Whether the answer that is under way is of no interest any more."""
         self._limits = limits
@@ -94,7 +103,7 @@ class Slot:
             interpreter=self._interpreter,
         )
         self.open_task, self.spaces = None, None
-        self.making_policy, self.abandoned = False, False
+        self.making_policy, self.policy_for, self.abandoned = False, None, False
         self._free_memory()
         return self.remote
 
@@ -115,7 +124,7 @@ class Slot:
             WorkerError: The spaces make no sense.
             ContractError: The action space is of a kind that no policy can fill.
         """
-        spaces = self._known.first(self.live().spaces(opened))
+        spaces = self.live().spaces(opened, self._known.of)
         if shared_action(spaces[1]) is None:
             raise ContractError(
                 f"The action space {spaces[1]} is no single array; policies act in Box, Discrete, "

@@ -41,6 +41,7 @@ class Runner:
         self._convert = convert
         self._shape = action_space.shape or ()
         self._dtype = np.dtype(action_space.dtype)
+        self._castable = self._dtype
 
     def start(self, episode: Context) -> None:
         """Tell the policy that an episode begins."""
@@ -118,9 +119,11 @@ class Runner:
         return cast
 
     def _cast(self, actions: Array) -> Array:
-        if not np.can_cast(actions.dtype, self._dtype, "same_kind"):
-            found = f"act() returned actions of dtype {actions.dtype}"
-            raise ContractError(f"{found}; the action space has {self._dtype}.")
+        if actions.dtype is not self._castable:
+            if not np.can_cast(actions.dtype, self._dtype, "same_kind"):
+                found = f"act() returned actions of dtype {actions.dtype}"
+                raise ContractError(f"{found}; the action space has {self._dtype}.")
+            self._castable = actions.dtype
         with np.errstate(over="ignore"):
             cast = actions.astype(self._dtype)
         if cast.dtype.kind in "iu" and (cast != actions).any():

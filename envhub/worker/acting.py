@@ -12,15 +12,15 @@ from envhub.policies.contract import Context, make_rng
 from envhub.policies.runner import Runner
 from envhub.types import Benchmark, FileSource, PolicySource
 from envhub.worker.loader import load_file, load_object
-from envhub.worker.protocol import LoadPolicy, Told
-from envhub.worker.spaces import AnySpace, decode_space, leaves, outline_of, unflatten
+from envhub.worker.protocol import Told
+from envhub.worker.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
 from envhub.worker.writing import writers
 
 
 def make_runner(
     policy: PolicySource,
     benchmark: Benchmark,
-    spaces: tuple[AnySpace, AnySpace],
+    spaces: Spaces,
     source: FileSource | None = None,
 ) -> Runner:
     """Make a policy.
@@ -42,7 +42,7 @@ def make_runner(
 def wrap(
     made: Any,
     benchmark: Benchmark,
-    spaces: tuple[AnySpace, AnySpace],
+    spaces: Spaces,
     source: FileSource | None,
 ) -> Runner:
     """Take a policy that is made already."""
@@ -50,11 +50,6 @@ def wrap(
     if getattr(made, "format", "raw") == "lerobot" and benchmark.lerobot is not None:
         convert = _converter(benchmark.lerobot, source)
     return Runner(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1], convert)
-
-
-def decoded_spaces(request: LoadPolicy) -> tuple[AnySpace, AnySpace]:
-    """The spaces that a request names."""
-    return decode_space(request.observation_space), decode_space(request.action_space)
 
 
 class Player:

@@ -9,7 +9,7 @@ from envhub.worker.first import Wanted, start_first
 from envhub.worker.missing import explaining
 from envhub.worker.protocol import Opened
 from envhub.worker.remote import RemoteEnv
-from envhub.worker.spaces import AnySpace
+from envhub.worker.spaces import Spaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Described:
     benchmark: Benchmark
     interpreter: Interpreter
     """What it ran on, and others are to run on."""
-    spaces: tuple[AnySpace, AnySpace] | None = None
+    spaces: Spaces | None = None
     """The observation and the action space of the first task's env."""
 
 
@@ -51,7 +51,7 @@ def describe(
     return Described(loaded.benchmark, interpreter, spaces)
 
 
-def _spaces(remote: RemoteEnv, benchmark: Benchmark) -> tuple[AnySpace, AnySpace]:
+def _spaces(remote: RemoteEnv, benchmark: Benchmark) -> Spaces:
     suite = benchmark.default[0] if benchmark.default else next(iter(benchmark.suites))
     remote.open(suite, benchmark.suites[suite][0].name)
     return remote.spaces(remote.answer(Opened))

@@ -1,8 +1,8 @@
 """A process that has imported what every worker needs, and forks workers from itself.
 
-Importing numpy and Gymnasium takes a quarter of a second of a core; a fork takes a hundredth. The
-first worker of a host is started directly. While one lives, others come from a nursery, which ends
-with the last of them. Only our own code runs in it. Workers in a sandbox are never forked.
+Importing numpy and Gymnasium takes a quarter of a second of a core; a fork takes a hundredth. Two
+workers of a host are started directly. While two live, others come from a nursery, which ends with
+the last of them. Only our own code runs in it. Workers in a sandbox are never forked.
 
 A forked worker is a child of the host, not of the nursery, so that nothing else is different: the
 host reaps it, and it dies with the host.
@@ -28,6 +28,8 @@ _CLONE = {"x86_64": 56, "aarch64": 220}
 """The number of the system call `clone`."""
 _CLONE_PARENT = 0x8000
 _PR_SET_NAME = 15
+_STARTED = 2
+"""Workers that are started, both at once, before a nursery is worth its own start."""
 _PATIENCE = 60.0
 """Seconds that a nursery may take to import what it needs."""
 _NOWHERE = Path("/nonexistent")
@@ -61,7 +63,7 @@ def start(
     key = _key(python, variables, scratch)
     with _lock:
         place = _places.setdefault(key, _Place(key, python, variables))
-        child = place.fork(scratch, channel, output) if place.living else None
+        child = place.fork(scratch, channel, output) if place.living >= _STARTED else None
         if child is None:
             child = spawn(
                 [*python, "env", str(channel), str(os.getpid()), str(scratch)],

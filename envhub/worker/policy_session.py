@@ -7,7 +7,7 @@ from typing import Any
 from envhub.errors import ContractError
 from envhub.policies.contract import Context
 from envhub.policies.runner import Runner
-from envhub.worker.acting import context_of, decoded_spaces, make_runner, part_of, stack
+from envhub.worker.acting import context_of, make_runner, part_of, stack
 from envhub.worker.answering import answer_with, failure
 from envhub.worker.buffers import Buffers
 from envhub.worker.channel import Channel
@@ -22,7 +22,7 @@ from envhub.worker.protocol import (
     Request,
     Seen,
 )
-from envhub.worker.spaces import AnySpace, leaves
+from envhub.worker.spaces import Spaces, decode_spaces, leaves
 from envhub.worker.values import portable
 
 
@@ -32,7 +32,7 @@ class PolicySession:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._runners: list[Runner] = []
-        self._spaces: list[tuple[AnySpace, AnySpace]] = []
+        self._spaces: list[Spaces] = []
         self._slots: dict[int, Buffers] = {}
         self._contexts: dict[int, tuple[Context, Runner]] = {}
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
@@ -56,7 +56,7 @@ class PolicySession:
             runner.close()
 
     def _load(self, request: LoadPolicy) -> PolicyLoaded:
-        spaces = decoded_spaces(request)
+        spaces = decode_spaces(request.observation_space, request.action_space)
         runner = make_runner(request.policy, request.benchmark, spaces, request.source)
         self._runners.append(runner)
         self._spaces.append(spaces)

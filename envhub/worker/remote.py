@@ -1,6 +1,6 @@
 """An env in a worker process: what can be asked of it, in words of envs. Nothing here waits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,7 +40,7 @@ from envhub.worker.protocol import (
     Told,
     WasReset,
 )
-from envhub.worker.spaces import AnySpace, decode_space, encode_space, leaves
+from envhub.worker.spaces import Spaces, SpaceSpec, decode_spaces, encode_space, leaves
 from envhub.worker.values import portable
 
 R = TypeVar("R")
@@ -127,7 +127,7 @@ class RemoteEnv:
         self,
         policy: PolicySource,
         benchmark: Benchmark,
-        spaces: tuple[AnySpace, AnySpace],
+        spaces: Spaces,
         source: FileSource | None = None,
     ) -> None:
         """Make a policy beside the env."""
@@ -181,14 +181,20 @@ class RemoteEnv:
         assert isinstance(outcome, kind)  # `protocol.check` saw to it
         return outcome
 
-    def spaces(self, opened: Opened) -> tuple[AnySpace, AnySpace]:
+    def spaces(
+        self, opened: Opened, decode: Callable[[SpaceSpec, SpaceSpec], Spaces] = decode_spaces
+    ) -> Spaces:
         """The observation and action space of an opened env.
+
+        Args:
+            opened: What it told.
+            decode: How to take it.
 
         Raises:
             WorkerDied: They make no sense, so the worker was ended.
         """
         try:
-            spaces = decode_space(opened.observation_space), decode_space(opened.action_space)
+            spaces = decode(opened.observation_space, opened.action_space)
         except ValueError as exc:
             raise self.worker.broken(exc) from exc
         self._texts = frozenset(leaf.path for leaf in leaves(spaces[0]) if leaf.dtype is None)

@@ -5,7 +5,7 @@ from pathlib import Path
 from envhub.types import HERE, Benchmark, FileSource, Interpreter, Limits, PolicySource
 from envhub.worker.host import Worker
 from envhub.worker.protocol import Act, LoadPolicy, MapSlot, Seen, Told
-from envhub.worker.spaces import AnySpace, encode_space
+from envhub.worker.spaces import Spaces, encode_space
 
 
 class RemotePolicy:
@@ -22,7 +22,7 @@ class RemotePolicy:
         self,
         policy: PolicySource,
         benchmark: Benchmark,
-        spaces: tuple[AnySpace, AnySpace],
+        spaces: Spaces,
         source: FileSource | None,
     ) -> None:
         """Make the policy for a pair of spaces."""

@@ -11,7 +11,7 @@ import numpy as np
 from envhub.envs.normalize import AnyEnv
 from envhub.errors import ContractError
 from envhub.plugins import Plugins
-from envhub.worker.acting import Player, context_of, decoded_spaces, make_runner
+from envhub.worker.acting import Player, context_of, make_runner
 from envhub.worker.answering import answer_with, encoded, failure
 from envhub.worker.buffers import OUTCOME, Buffers
 from envhub.worker.observing import observers
@@ -40,7 +40,7 @@ from envhub.worker.protocol import (
     Stepped,
     WasReset,
 )
-from envhub.worker.spaces import encode_space, leaves
+from envhub.worker.spaces import decode_spaces, encode_space, leaves
 from envhub.worker.stepping import success_of, take_reset, take_step
 from envhub.worker.values import NotPortable, portable
 from envhub.worker.writing import Writer, writers
@@ -119,17 +119,23 @@ class Session:
 
     def close(self) -> None:
         """Close the env, if one is open, and the policy beside it."""
-        env, self._env, self._observers, self._buffers = self._env, None, (), None
-        player, self._writers, self._player = self._player, [], None
-        self._outcome = memoryview(b"")
+        self._close_policy()
+        self._close_env()
+
+    def _close_policy(self) -> None:
+        player, self._player = self._player, None
         if player is not None:
             player.close()
+
+    def _close_env(self) -> None:
+        env, self._env, self._observers, self._buffers = self._env, None, (), None
+        self._writers, self._outcome = [], memoryview(b"")
         if env is not None:
             env.close()
 
     def _open(self, request: Open) -> Opened:
         try:
-            self.close()
+            self._close_env()
         except (Exception, SystemExit):  # the task that is opened now is not to blame
             traceback.print_exc()
         if self._program is None:
@@ -206,7 +212,8 @@ class Session:
 
     def _load_policy(self, request: LoadPolicy) -> PolicyLoaded:
         self._at_policy = True
-        spaces = decoded_spaces(request)
+        self._close_policy()
+        spaces = decode_spaces(request.observation_space, request.action_space)
         runner = make_runner(request.policy, request.benchmark, spaces, request.source)
         self._player = Player(runner, spaces[0])
         return PolicyLoaded(request.id, self._player.facts, 0)

@@ -16,6 +16,8 @@ from gymnasium import spaces
 from envhub.worker.values import DTYPES, portable
 
 AnySpace = spaces.Space[Any]
+Spaces = tuple[AnySpace, AnySpace]
+"""Of observations and actions."""
 Outline = str | dict[str, "Outline"] | tuple["Outline", ...]
 """Nested as the values of a space are, with paths as leaves."""
 _MAX_BYTES = 2**30
@@ -167,6 +169,15 @@ def decode_space(spec: SpaceSpec) -> AnySpace:
     except (TypeError, AssertionError, OverflowError, RecursionError) as exc:
         raise ValueError(f"no such space: {exc}") from exc
     return space
+
+
+def decode_spaces(observation: SpaceSpec, action: SpaceSpec) -> Spaces:
+    """Both at once.
+
+    Raises:
+        ValueError: They make no sense.
+    """
+    return decode_space(observation), decode_space(action)
 
 
 def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
