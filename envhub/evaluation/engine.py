@@ -312,12 +312,18 @@ class Engine:
 
     def _finish(self, slot: Slot) -> None:
         assert slot.spaces is not None
-        playing = slot.now()
+        playing, space = slot.now(), slot.spaces[1]
         self._failures = None
         self._start_failures = {"worker": 0, "policy": 0}
-        self._record(playing.record(slot.spaces[1]), playing)
         slot.end_episode()
-        self._next(slot)
+        if self._job.workers == 0:  # it plays while it is asked
+            self._record(playing.record(space), playing)
+            self._next(slot)
+            return
+        try:
+            self._next(slot)  # the worker need not wait until the record is written
+        finally:
+            self._record(playing.record(space), playing)
 
     def _retire(self, slot: Slot) -> None:
         self._tell(slot, "done")

@@ -42,6 +42,7 @@ class Runner:
         self._shape = action_space.shape or ()
         self._dtype = np.dtype(action_space.dtype)
         self._castable = self._dtype
+        self._range = _range(self._dtype)
 
     def start(self, episode: Context) -> None:
         """Tell the policy that an episode begins."""
@@ -113,22 +114,32 @@ class Runner:
             due = f"{(rows, *self._shape)}, or {(rows, 'chunk', *self._shape)}"
             shape = np.shape(_array(answer))
             raise ContractError(f"act() returned actions of shape {shape}; due is {due}.")
-        cast = actions.copy() if actions.dtype == self._dtype else self._cast(actions)
-        if not np.isfinite(cast).all():
-            raise ContractError("act() returned an action that is not finite.")
-        return cast
-
-    def _cast(self, actions: Array) -> Array:
         if actions.dtype is not self._castable:
             if not np.can_cast(actions.dtype, self._dtype, "same_kind"):
                 found = f"act() returned actions of dtype {actions.dtype}"
                 raise ContractError(f"{found}; the action space has {self._dtype}.")
             self._castable = actions.dtype
-        with np.errstate(over="ignore"):
-            cast = actions.astype(self._dtype)
-        if cast.dtype.kind in "iu" and (cast != actions).any():
-            raise ContractError(f"act() returned an action that is too large for {self._dtype}.")
-        return cast
+        if not self._within_range(actions):
+            raise ContractError(
+                f"act() returned an action that is not finite, or too large for {self._dtype}."
+            )
+        return actions.astype(self._dtype)
+
+    def _within_range(self, actions: Array) -> bool:
+        """Whether the action space's dtype holds them all; not a number is nowhere within."""
+        if not actions.size:
+            return True
+        least, most = self._range
+        low, high = np.minimum.reduce(actions, None), np.maximum.reduce(actions, None)
+        return bool(least <= low and high <= most)
+
+
+def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """The least and the greatest number of a dtype."""
+    if dtype.kind == "b":
+        return 0, 1
+    limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    return limits.min, limits.max
 
 
 def _filler(episode: Context) -> Context:

@@ -18,7 +18,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ from envhub.errors import UsageError
 from envhub.records import Episode, EpisodeError, EpisodeRecord
 
 FORMAT = 1
+_KEYS = {
+    "return" if field.name == "return_" else field.name: field.name
+    for field in fields(EpisodeRecord)
+    if field.name != "number"
+}
 Array = np.ndarray[Any, Any]
 
 
@@ -168,9 +173,9 @@ def read_records(
 
 def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
     """A line of `episodes.jsonl`."""
-    content = asdict(record)
-    del content["number"]
-    return {"return" if key == "return_" else key: value for key, value in content.items()}
+    content = {key: getattr(record, name) for key, name in _KEYS.items()}
+    content["error"] = asdict(record.error) if record.error else None
+    return content
 
 
 def record_from_json(content: Mapping[str, Any], number: int) -> EpisodeRecord:

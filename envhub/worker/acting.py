@@ -66,8 +66,9 @@ class Player:
         needs = self.facts.needs
         found = writers(space, self._views, 0)
         self._writers = [w for w in found if needs is None or w.leaf.path in needs]
-        self._whole = len(self._writers) == len(found)
-        self._outline = outline_of(space)
+        self._paths = [writer.leaf.path for writer in self._writers]
+        whole = len(self._writers) == len(found)
+        self._outline = outline_of(space) if whole else _nested({p: p for p in self._paths})
         self._texts: dict[str, str] = {}
         self._context: Context | None = None
         self._chunk: list[Any] = []
@@ -93,8 +94,8 @@ class Player:
         """The next action."""
         assert self._context is not None
         if not self._chunk:
-            values = {writer.leaf.path: self._value(writer.leaf.path) for writer in self._writers}
-            observation = unflatten(self._outline, values) if self._whole else _nested(values)
+            values = {path: self._value(path) for path in self._paths}
+            observation = unflatten(self._outline, values)
             self._chunk = list(self._runner.act(observation, [self._context])[0])[::-1]
         self._context.step += 1
         return self._chunk.pop()

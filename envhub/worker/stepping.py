@@ -38,7 +38,7 @@ def success_of(info: Any) -> bool | None:
 
     `is_success` is what published environments use, `success` what many others do.
     """
-    if not isinstance(info, Mapping):
+    if type(info) is not dict and not isinstance(info, Mapping):
         raise ContractError(f"info must be a mapping, found {type(info).__name__}.")
     value = info.get("is_success", info.get("success"))
     if value is None or isinstance(value, bool):
