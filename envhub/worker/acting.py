@@ -69,6 +69,7 @@ class Player:
         self._paths = [writer.leaf.path for writer in self._writers]
         whole = len(self._writers) == len(found)
         self._outline = outline_of(space) if whole else _nested({p: p for p in self._paths})
+        self._flat = self._outline == {path: path for path in self._paths}
         self._texts: dict[str, str] = {}
         self._context: Context | None = None
         self._chunk: list[Any] = []
@@ -95,8 +96,9 @@ class Player:
         assert self._context is not None
         if not self._chunk:
             values = {path: self._value(path) for path in self._paths}
-            observation = unflatten(self._outline, values)
-            self._chunk = list(self._runner.act(observation, [self._context])[0])[::-1]
+            observation = values if self._flat else unflatten(self._outline, values)
+            self._chunk = [*self._runner.act(observation, [self._context])[0]]
+            self._chunk.reverse()
         self._context.step += 1
         return self._chunk.pop()
 
