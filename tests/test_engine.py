@@ -10,7 +10,7 @@ from engine_runs import ASSETS, WALKERS, Killer, load, load_policy, own_loop, pl
 
 import envhub
 from envhub.errors import ContractError
-from envhub.evaluation.engine import Hopeless
+from envhub.evaluation.patience import Hopeless
 from envhub.types import Confinement
 
 KINDS = ("plain", "plain_chunks", "dreamy", "dreamy_chunks")

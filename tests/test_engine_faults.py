@@ -7,7 +7,7 @@ import pytest
 from engine_runs import PATIENT, WALKERS, load_policy, play
 
 from envhub.errors import ContractError
-from envhub.evaluation.engine import Hopeless
+from envhub.evaluation.patience import Hopeless
 from envhub.results.summary import summarize
 from envhub.types import Limits
 

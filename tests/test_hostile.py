@@ -67,7 +67,7 @@ def vector(at="", trick="", n_envs=1, directory=DOUBLE):
 @pytest.fixture(scope="module")
 def bystander():
     """Another vector environment of the same host."""
-    env = vector(n_envs=2)
+    env = vector(n_envs=3)  # the third brings the nursery, which the hostile ones come from too
     env.reset(seed=0)
     yield env
     env.close()
@@ -88,10 +88,10 @@ def double(bystander):
     yield make
     for env in made:
         env.close()
-    observations, rewards, *_ = bystander.step(np.zeros(2, np.int64))
-    assert observations["numbers"].tolist() == [[count + 1.0] * 4] * 2
-    assert observations["flags"].tolist() == [[True, False, True, False]] * 2
-    assert rewards.tolist() == [1.0, 1.0]
+    observations, rewards, *_ = bystander.step(np.zeros(3, np.int64))
+    assert observations["numbers"].tolist() == [[count + 1.0] * 4] * 3
+    assert observations["flags"].tolist() == [[True, False, True, False]] * 3
+    assert rewards.tolist() == [1.0] * 3
     gc.collect()
     assert open_files() == before
 

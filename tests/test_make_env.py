@@ -169,6 +169,35 @@ def test_an_env_that_nobody_holds_ends_its_processes(use):
     assert processes() == []
 
 
+LEAVING = """
+import atexit, sys
+from pathlib import Path
+import gymnasium as gym
+
+class Leaving(gym.Env):
+    observation_space = action_space = gym.spaces.Discrete(2)
+    _max_episode_steps = 3
+    def reset(self, *, seed=None, options=None):
+        sys.stdout.reconfigure(line_buffering=False, write_through=False)
+        sys.stdout.write("last words")
+        atexit.register(Path(__file__).with_name("left").touch)
+        return 0, {}
+
+def make_env(n_envs=1, use_async_envs=False):
+    return Leaving()
+"""
+
+
+def test_what_code_does_at_the_end_of_its_process_is_done(tmp_path):
+    (tmp_path / "env.py").write_text(LEAVING)
+    [[env]] = [tasks.values() for tasks in envhub.make_env(str(tmp_path)).values()]
+    env.reset()
+    log = env._crew.remotes[0].worker.log
+    env.close()
+    assert (tmp_path / "left").exists()
+    assert log.tail() == "last words"
+
+
 def test_an_env_that_failed_leaves_no_process():
     [env] = envs_of("vector_breaks", 2)["any"].values()
     env.reset()

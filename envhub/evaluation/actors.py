@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from envhub.errors import ContractError, EnvHubError, WorkerError, WorkerRaised
+from envhub.evaluation.job import Job
+from envhub.evaluation.patience import Hopeless
 from envhub.evaluation.slot import Slot
 from envhub.policies.contract import Context, PolicyFacts
 from envhub.policies.runner import Runner
@@ -317,3 +319,30 @@ def _spaces(slot: Slot) -> Spaces:
 def _average(before: float, now: float) -> float:
     """A running average that follows changes within a few calls."""
     return now if before == 0.0 else 0.8 * before + 0.2 * now
+
+
+def make_actor(job: Job, board: Switchboard) -> "ProcessActor | InlineActor | None":
+    """Whoever acts at first; None if that is a policy beside each env."""
+    if job.workers == 0 or not isinstance(job.policy, PolicySource):
+        return InlineActor(job.policy, job.benchmark, job.loadable)
+    return None if job.beside else make_process_actor(job, board)
+
+
+def make_process_actor(job: Job, board: Switchboard) -> ProcessActor:
+    """The policy in a process of its own.
+
+    Raises:
+        Hopeless: Its code may not leave its sandbox.
+    """
+    assert isinstance(job.policy, PolicySource)
+    if job.beside and job.confinement is not None:
+        raise Hopeless(
+            "The policy comes with a benchmark that is kept in a sandbox, and wants a process "
+            "of its own, which is not: its placement must be 'worker'."
+        )
+    log = job.logs / "policy.log" if job.logs else None
+    # A policy that comes with the benchmark may need what the benchmark's runtime has.
+    interpreter = job.interpreter if job.beside else HERE
+    return ProcessActor(
+        job.policy, job.benchmark, job.loadable, job.limits, board, log, interpreter
+    )

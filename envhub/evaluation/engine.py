@@ -11,14 +11,23 @@ from typing import Any
 import numpy as np
 
 from envhub.errors import ContractError, WorkerError, WorkerRaised
-from envhub.evaluation.actors import Acts, Event, Failure, InlineActor, Learned, ProcessActor
+from envhub.evaluation.actors import (
+    Acts,
+    Event,
+    Failure,
+    InlineActor,
+    Learned,
+    ProcessActor,
+    make_actor,
+    make_process_actor,
+)
 from envhub.evaluation.job import Job, Progress
+from envhub.evaluation.patience import Hopeless, Patience
 from envhub.evaluation.playing import Playing
 from envhub.evaluation.schedule import Schedule
 from envhub.evaluation.slot import KnownSpaces, Slot
 from envhub.policies.contract import PolicyFacts
 from envhub.records import EpisodeRecord
-from envhub.types import HERE, FileSource, PolicySource
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.host import Worker
 from envhub.worker.inline import InlineWorker
@@ -37,13 +46,6 @@ from envhub.worker.spaces import Spaces
 
 Array = np.ndarray[Any, Any]
 OnRecord = Callable[[EpisodeRecord, Array | None], None]
-
-_HOPELESS = 12
-"""After so many failed attempts in a row from the start, all alike, the run stops."""
-
-
-class Hopeless(ContractError):
-    """The same error from the start, again and again: nothing can be evaluated."""
 
 
 class Engine:
@@ -77,10 +79,9 @@ class Engine:
         self._schedule = Schedule(job.episodes, job.workers)
         self._attempts: dict[int, int] = {}
         self._alone: set[int] = set()
-        self._failures: list[str] | None = []
-        self._start_failures = {"worker": 0, "policy": 0}
+        self._patience = Patience()
         self._turn = 0.0
-        self._actor: ProcessActor | InlineActor | None = self._make_actor()
+        self._actor: ProcessActor | InlineActor | None = make_actor(job, self._board)
         count = max(1, min(job.workers, len(job.episodes)))
         known = KnownSpaces()
         self._slots = [
@@ -184,7 +185,7 @@ class Engine:
     def _on_loaded(self, slot: Slot, loaded: Loaded) -> None:
         if loaded.benchmark != self._job.benchmark:
             raise ContractError("The benchmark's code declares something else than before.")
-        self._start_failures["worker"] = 0
+        self._patience.started("worker")
         self._next(slot)
 
     def _next(self, slot: Slot) -> None:
@@ -232,7 +233,7 @@ class Engine:
     def _on_policy(self, slot: Slot, loaded: PolicyLoaded) -> None:
         """A policy was made beside the env; one that wants a process of its own gets it."""
         slot.making_policy, slot.policy_for = False, slot.spaces
-        self._start_failures["policy"] = 0
+        self._patience.started("policy")
         self._take_facts(loaded.facts)
         if self._actor is None:
             self._begin(slot)
@@ -244,8 +245,8 @@ class Engine:
         if self.facts is None:
             self.facts = facts
             if facts.placement == "process":
-                self._actor = self._actor or self._process_actor()
-            elif isinstance(self._actor, ProcessActor) and self._shared():
+                self._actor = self._actor or make_process_actor(self._job, self._board)
+            elif isinstance(self._actor, ProcessActor) and self._job.shared:
                 # Neither a sandbox nor a runtime of its own has room for the user's policy: that
                 # stays where it is.
                 self._actor.close()
@@ -313,8 +314,7 @@ class Engine:
     def _finish(self, slot: Slot) -> None:
         assert slot.spaces is not None
         playing, space = slot.now(), slot.spaces[1]
-        self._failures = None
-        self._start_failures = {"worker": 0, "policy": 0}
+        self._patience.worked()
         slot.end_episode()
         if self._job.workers == 0:  # it plays while it is asked
             self._record(playing.record(space), playing)
@@ -347,12 +347,12 @@ class Engine:
         if slot.making_policy and isinstance(error, WorkerRaised):
             raise error
         if slot.making_policy and playing is not None:
-            self._start_failed("policy", error)
+            self._patience.not_started("policy", error)
             self._schedule.put_back(playing.episode)
         elif playing is None and not slot.abandoned:
-            self._start_failed("worker", error)
+            self._patience.not_started("worker", error)
         elif playing is not None:
-            self._count_failure(error)
+            self._patience.failed(error)
             self._settle(playing, error, slot.spaces[1] if slot.spaces else None)
         slot.end_episode()
         self._renew(slot)
@@ -388,25 +388,11 @@ class Engine:
             if slot.remote is None and self._schedule.left > active:
                 self._hire(slot)
 
-    def _start_failed(self, what: str, error: WorkerError | ContractError) -> None:
-        self._start_failures[what] += 1
-        if self._start_failures[what] >= 3:
-            raise Hopeless(f"No {what} can be started any more. {error}") from error
-
-    def _count_failure(self, error: WorkerError | ContractError) -> None:
-        """Give up if nothing ever worked and the env failed alike in every attempt."""
-        if self._failures is None or getattr(error, "where", "env") == "policy":
-            return
-        self._failures.append(getattr(error, "problem", str(error)))
-        if len(self._failures) >= _HOPELESS and len(set(self._failures)) == 1:
-            tried = len(self._failures)
-            raise Hopeless(f"The first {tried} attempts failed alike. {error}") from error
-
     def _react(self, event: Event) -> None:
         """Something came of the policy."""
         match event:
             case Learned():
-                self._start_failures["policy"] = 0
+                self._patience.started("policy")
                 known, self._wanting = self._wanting, []
                 for slot in known:
                     self._prepare(slot)
@@ -424,7 +410,7 @@ class Engine:
         if not failure.slots and not failure.lost:
             raise failure.error
         if not failure.slots:
-            self._start_failed("policy", failure.error)
+            self._patience.not_started("policy", failure.error)
         guilty = failure.slots if len(failure.slots) == 1 else ()
         for slot in failure.slots:
             if slot not in self._waiting:
@@ -432,7 +418,7 @@ class Engine:
             self._waiting.remove(slot)
             playing = slot.now()
             if slot in guilty:
-                self._count_failure(failure.error)
+                self._patience.failed(failure.error)
                 self._settle(playing, failure.error, slot.spaces[1] if slot.spaces else None)
             else:
                 self._alone.add(playing.episode.number)
@@ -486,36 +472,6 @@ class Engine:
         if self._actor is not None:
             self._actor.finished(record.number)
         self._on_record(record, playing.actions())
-
-    def _make_actor(self) -> "ProcessActor | InlineActor | None":
-        job = self._job
-        if job.workers == 0 or not isinstance(job.policy, PolicySource):
-            return InlineActor(job.policy, job.benchmark, self._loadable())
-        return None if job.beside else self._process_actor()
-
-    def _process_actor(self) -> ProcessActor:
-        job = self._job
-        log = job.logs / "policy.log" if job.logs else None
-        assert isinstance(job.policy, PolicySource)
-        if job.beside and job.confinement is not None:
-            raise Hopeless(
-                "The policy comes with a benchmark that is kept in a sandbox, and wants a process "
-                "of its own, which is not: its placement must be 'worker'."
-            )
-        source = self._loadable()
-        # A policy that comes with the benchmark may need what the benchmark's runtime has.
-        interpreter = job.interpreter if job.beside else HERE
-        return ProcessActor(
-            job.policy, job.benchmark, source, job.limits, self._board, log, interpreter
-        )
-
-    def _shared(self) -> bool:
-        """Whether workers have what the user's own code has."""
-        return self._job.confinement is None and self._job.interpreter.kind == "here"
-
-    def _loadable(self) -> FileSource | None:
-        """The benchmark's file, if it may be loaded outside of its workers."""
-        return None if self._job.confinement else self._job.file
 
     def _tell(self, slot: Slot, what: str) -> None:
         self.progress.slots[slot.index] = what

@@ -47,6 +47,16 @@ class Job:
         return self.source if isinstance(self.source, FileSource) else None
 
     @property
+    def loadable(self) -> FileSource | None:
+        """The benchmark's file, if it may be loaded outside of its workers."""
+        return None if self.confinement else self.file
+
+    @property
+    def shared(self) -> bool:
+        """Whether workers have what the user's own code has."""
+        return self.confinement is None and self.interpreter.kind == "here"
+
+    @property
     def confinement(self) -> Confinement | None:
         """What the benchmark's code is kept from."""
         return self.file.confinement if self.file else None

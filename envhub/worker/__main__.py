@@ -9,6 +9,8 @@ without `site`, so that no code of installed packages runs before the sandbox is
 forks workers that are not in a sandbox.
 """
 
+import atexit
+import os
 import sys
 
 from envhub.worker.guard import enter_worker, stand_guard
@@ -51,6 +53,18 @@ def _serve(role: str, descriptor: int) -> None:
     from envhub.worker.serve import serve
 
     serve(role, descriptor)
+    _end()
+
+
+def _end() -> None:
+    """End as an interpreter does, but without taking all modules apart: that takes 30 ms."""
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+    except Exception:  # foreign code may have put anything there
+        os._exit(120)  # as an interpreter does
+    os._exit(0)
 
 
 if __name__ == "__main__":
