@@ -313,17 +313,11 @@ class Engine:
 
     def _finish(self, slot: Slot) -> None:
         assert slot.spaces is not None
-        playing, space = slot.now(), slot.spaces[1]
+        playing = slot.now()
         self._patience.worked()
+        self._record(playing.record(slot.spaces[1]), playing)
         slot.end_episode()
-        if self._job.workers == 0:  # it plays while it is asked
-            self._record(playing.record(space), playing)
-            self._next(slot)
-            return
-        try:
-            self._next(slot)  # the worker need not wait until the record is written
-        finally:
-            self._record(playing.record(space), playing)
+        self._next(slot)
 
     def _retire(self, slot: Slot) -> None:
         self._tell(slot, "done")
