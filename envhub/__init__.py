@@ -1,7 +1,7 @@
 """Evaluate robot policies on benchmarks that live anywhere.
 
-Importing this package imports nothing: names are looked up when they are first used. Every guard of
-a worker imports it before the worker starts, and would wait for `typing` alone 10 ms.
+Importing this package imports nothing: names are looked up when they are first used. A worker in a
+sandbox is started by a process that has imported this, and would wait for `typing` alone 10 ms.
 """
 
 TYPE_CHECKING = False

@@ -20,6 +20,8 @@ from queue import SimpleQueue
 
 _GRACE = 2.0
 """Seconds that a child's guard has to end its descendants before its group is killed."""
+GUARDED = (signal.SIGCHLD, signal.SIGTERM)
+"""The signals that a child's guard waits for. They are blocked until it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,6 @@ class Child:
         return code
 
 
-_BLOCKED = (signal.SIGCHLD, signal.SIGTERM)
-
-
 def spawn(
     argv: Sequence[str],
     *,
@@ -155,11 +154,11 @@ def spawn(
 ) -> Child:
     """Start a long-lived child in a session of its own, its output going to a descriptor.
 
-    The signals that tell a guard to end are blocked in it, until it is ready for them.
+    The signals `GUARDED` are blocked in it.
     """
 
     def start() -> Child:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, GUARDED)
         try:
             return Child(
                 subprocess.Popen(

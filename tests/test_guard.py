@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from test_faults import ROOT, alive, children, wait_for_end, wait_until
 
+from envhub.process import GUARDED
 from envhub.runtime.sandbox import trouble
 from envhub.types import Confinement
+from envhub.worker.guard import SIGNALS
 from envhub.worker.host import Worker
 
 pytestmark = pytest.mark.timeout(60)
@@ -24,7 +26,7 @@ def say(text):
     os.write(1, text.encode() + b"\\n")  # at once, since several write here
 host, scratch = sys.argv[1:]
 marker = os.open(scratch + "/../marker", os.O_RDONLY)  # all that descends from here holds it
-stand_guard(int(host) or os.getppid(), scratch)
+stand_guard(int(host) or os.getppid(), Path(scratch))
 {body}
 """
 DAEMON = """
@@ -231,12 +233,15 @@ def test_when_the_guard_of_a_sandbox_is_killed_at_any_moment_the_worker_ends(kin
         worker.end()
 
 
-def test_it_imports_little():
-    """The worker waits meanwhile."""
-    code = "import sys; import envhub.worker.launch, envhub.worker.guard; print(*sys.modules)"
+def test_the_signals_that_it_waits_for_are_blocked_when_it_starts():
+    assert set(SIGNALS) == set(GUARDED)
+
+
+def test_before_a_worker_is_started_little_is_imported():
+    code = "import sys; import envhub.worker.launch; print(*sys.modules)"
     command = [sys.executable, "-P", "-S", "-c", code]
     loaded = subprocess.run(command, env={"PYTHONPATH": ROOT}, capture_output=True, check=True)
-    assert {b"pathlib", b"typing", b"re", b"dataclasses"}.isdisjoint(loaded.stdout.split())
+    assert {b"pathlib", b"typing", b"ctypes", b"signal"}.isdisjoint(loaded.stdout.split())
 
 
 def living_in(home):

@@ -170,7 +170,7 @@ def test_an_env_that_nobody_holds_ends_its_processes(use):
 
 
 LEAVING = """
-import atexit, sys
+import atexit, sys, threading, time
 from pathlib import Path
 import gymnasium as gym
 
@@ -181,7 +181,13 @@ class Leaving(gym.Env):
         sys.stdout.reconfigure(line_buffering=False, write_through=False)
         sys.stdout.write("last words")
         atexit.register(Path(__file__).with_name("left").touch)
+        threading.Thread(target=self.linger).start()
         return 0, {}
+
+    def linger(self):
+        threading.main_thread().join()
+        time.sleep(0.2)
+        Path(__file__).with_name("lingered").touch()
 
 def make_env(n_envs=1, use_async_envs=False):
     return Leaving()
@@ -195,6 +201,7 @@ def test_what_code_does_at_the_end_of_its_process_is_done(tmp_path):
     log = env._crew.remotes[0].worker.log
     env.close()
     assert (tmp_path / "left").exists()
+    assert (tmp_path / "lingered").exists()
     assert log.tail() == "last words"
 
 

@@ -156,6 +156,11 @@ def test_actions_are_the_callers_to_keep():
         (np.full((3, 2), -np.inf), SPACE, "not finite"),
         (np.full((3, 2), 1e39), SPACE, "not finite"),
         (np.full((3, 4), 300), spaces.MultiBinary(4), "too large for int8"),
+        # More numbers are checked in another way.
+        (np.r_[np.zeros(59), np.nan].reshape(3, 10, 2), SPACE, "not finite for float32"),
+        (np.r_[-np.inf, np.zeros(59)].reshape(3, 10, 2), SPACE, "not finite for float32"),
+        (np.r_[np.zeros(59), 1e39].reshape(3, 10, 2), SPACE, "not finite for float32"),
+        (np.full((3, 10, 4), -300), spaces.MultiBinary(4), "too large for int8"),
         (np.zeros((3, 2), complex), SPACE, "returned a ndarray of dtype complex128."),
         (np.full((3, 2), "1"), SPACE, "returned a ndarray of dtype <U1."),
         (None, SPACE, "returned a NoneType of dtype object."),

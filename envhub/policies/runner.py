@@ -12,9 +12,10 @@ from envhub.errors import ContractError
 from envhub.policies.contract import PADDING, Context, PolicyFacts, facts_of, make_rng
 
 Array = np.ndarray[Any, Any]
-_FEW = 32
-"""Numbers."""
 Convert = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+
+_FEW = 32
+"""So many numbers are compared one by one before numpy has begun."""
 
 
 class Runner:
@@ -122,15 +123,14 @@ class Runner:
                 raise ContractError(f"{found}; the action space has {self._dtype}.")
             self._castable = actions.dtype
         if not self._within_range(actions):
-            raise ContractError(
-                f"act() returned an action that is not finite, or too large for {self._dtype}."
-            )
+            problem = "not finite" if self._dtype.kind == "f" else "too large"
+            raise ContractError(f"act() returned an action that is {problem} for {self._dtype}.")
         return actions.astype(self._dtype)
 
     def _within_range(self, actions: Array) -> bool:
         """Whether the action space's dtype holds them all; not a number is nowhere within."""
         least, most = self._range
-        if actions.size <= _FEW:  # numpy takes longer to begin than this takes
+        if actions.size <= _FEW:
             return all(least <= value <= most for value in actions.ravel().tolist())
         low, high = np.minimum.reduce(actions, None), np.maximum.reduce(actions, None)
         return bool(least <= low and high <= most)

@@ -180,9 +180,9 @@ def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
 
 def record_from_json(content: Mapping[str, Any], number: int) -> EpisodeRecord:
     """The record that a line holds."""
-    fields = {("return_" if key == "return" else key): value for key, value in content.items()}
-    error = fields.pop("error")
-    return EpisodeRecord(**fields, error=EpisodeError(**error) if error else None, number=number)
+    values = {_KEYS.get(key, key): value for key, value in content.items()}
+    error = values.pop("error")
+    return EpisodeRecord(**values, error=EpisodeError(**error) if error else None, number=number)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

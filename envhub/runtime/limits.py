@@ -1,4 +1,4 @@
-"""The kernel's limits for each process of a worker in a sandbox. Imports little: see the guard."""
+"""The kernel's limits for each process in a sandbox. Imports little: see `worker.launch`."""
 
 import resource
 

@@ -4,7 +4,7 @@
     python -m envhub.worker inside DESCRIPTOR SUPERVISOR SHELTER
     python -m envhub.worker nursery DESCRIPTOR HOST_PID
 
-The second form is a worker in a sandbox, started and guarded by `envhub.worker.launch`. Both run
+The second form is a worker in a sandbox; `envhub.worker.launch` starts and guards it. Both run
 without `site`, so that no code of installed packages runs before the sandbox is closed. The third
 forks workers that are not in a sandbox.
 """
@@ -12,6 +12,8 @@ forks workers that are not in a sandbox.
 import atexit
 import os
 import sys
+import threading
+from pathlib import Path
 
 from envhub.worker.guard import enter_worker, stand_guard
 
@@ -26,10 +28,10 @@ def main(arguments: list[str]) -> None:
             from envhub.worker.nursery import tend
 
             order = tend(int(descriptor), int(host_pid))
-            stand_guard(int(host_pid), order.scratch)
+            stand_guard(int(host_pid), Path(order.scratch))
             _serve("env", order.channel)
         case [role, descriptor, host_pid, scratch]:
-            stand_guard(int(host_pid), scratch or None)
+            stand_guard(int(host_pid), Path(scratch) if scratch else None)
             _serve(role, int(descriptor))
 
 
@@ -37,7 +39,6 @@ def _go_inside(shelter: str, supervisor: int) -> None:
     enter_worker()  # if the guard has died already, `confine` cannot reach it
     import json
     import site
-    from pathlib import Path
 
     from envhub.runtime.sandbox import Protection, confine
 
@@ -58,6 +59,7 @@ def _serve(role: str, descriptor: int) -> None:
 
 def _end() -> None:
     """End as an interpreter does, but without taking all modules apart: that takes 30 ms."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that are no daemons
     atexit._run_exitfuncs()
     try:
         for stream in (sys.stdout, sys.stderr):

@@ -5,18 +5,14 @@ wait: for the worker's end, or for the signal that says that the host has ended 
 is a subreaper, so that processes which an env started and abandoned become its children, and die.
 It removes the worker's scratch directory at the end. Of a worker in a sandbox it also bounds the
 number of processes and the memory of all of them.
-
-The worker waits until its guard stands, so this imports little.
 """
 
 import ctypes
 import os
 import signal
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -26,21 +22,15 @@ _PERIOD = 0.5
 """Seconds between two looks at the memory of a worker in a sandbox."""
 
 
-class Watch:
+class Watch(NamedTuple):
     """What to keep within bounds."""
 
-    def __init__(self, supervisor: int, memory_mb: int | None) -> None:
-        """Say what.
-
-        Args:
-            supervisor: The socket for `bounds.supervise`.
-            memory_mb: Of all processes together.
-        """
-        self.supervisor = supervisor
-        self.memory_mb = memory_mb
+    supervisor: int
+    """The socket for `bounds.supervise`."""
+    memory_mb: int | None
 
 
-def stand_guard(host_pid: int, scratch: str | None) -> None:
+def stand_guard(host_pid: int, scratch: Path | None) -> None:
     """Fork: returns in the worker; the guard stays here until it ends."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     if not _bind(host_pid):
@@ -58,7 +48,7 @@ def stand_guard(host_pid: int, scratch: str | None) -> None:
     _wait(worker_pid, scratch, None)
 
 
-def guard(worker_pid: int, host_pid: int, scratch: str, watch: Watch) -> "NoReturn":
+def guard(worker_pid: int, host_pid: int, scratch: Path, watch: Watch) -> NoReturn:
     """Be the guard of a worker in a sandbox that was started before."""
     if not _bind(host_pid):
         _end_descendants(worker_pid)
@@ -83,7 +73,7 @@ def _bind(host_pid: int) -> bool:
     return os.getppid() == host_pid
 
 
-def _wait(worker_pid: int, scratch: str | None, watch: Watch | None) -> "NoReturn":
+def _wait(worker_pid: int, scratch: Path | None, watch: Watch | None) -> NoReturn:
     too_much = _supervise(watch) if watch else None
     status: int | None = None
     while status is None:
@@ -103,7 +93,7 @@ def _wait(worker_pid: int, scratch: str | None, watch: Watch | None) -> "NoRetur
     os._exit(128 + signal.SIGTERM if status is None else status)
 
 
-def _supervise(watch: Watch) -> "Callable[[], bool]":
+def _supervise(watch: Watch) -> Callable[[], bool]:
     """Answer the worker's requests for processes; the result tells if it uses too much memory."""
     # Imported here: only those of a sandbox need them, and the worker starts meanwhile.
     import socket
@@ -117,14 +107,12 @@ def _supervise(watch: Watch) -> "Callable[[], bool]":
     return lambda: memory is not None and bounds.too_much_memory(me, memory)
 
 
-def _remove(scratch: str | None) -> None:
+def _remove(scratch: Path | None) -> None:
     if scratch is not None:
         # Imported here, so that the guard stays small while it waits.
-        from pathlib import Path
-
         from envhub.process import remove_tree
 
-        remove_tree(Path(scratch))
+        remove_tree(scratch)
 
 
 def _reap(worker_pid: int) -> int | None:
@@ -155,8 +143,8 @@ def _end_descendants(worker_pid: int) -> None:
 
 
 def _children() -> list[int]:
-    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
-        return [int(part) for part in file.read().split()]
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
+    return [int(part) for part in text.split()]
 
 
 def _kill(pid: int) -> None:
@@ -168,7 +156,7 @@ def _kill(pid: int) -> None:
 
 def _close_descriptors(keep: int) -> None:
     """The guard holds nothing else open: the host must see the worker's sockets and pipes end."""
-    highest = max(map(int, os.listdir("/proc/self/fd")))
+    highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
     os.closerange(3, max(3, keep))
     os.closerange(max(2, keep) + 1, highest + 1)
     null = os.open(os.devnull, os.O_RDWR)

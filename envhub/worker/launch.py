@@ -1,20 +1,21 @@
 """Start a worker in a sandbox, and become its guard.
 
-    python -m envhub.worker.launch HOST_PID SCRATCH SUPERVISOR MEMORY_MB COMMAND ...
-
-The command runs `envhub.worker` in the sandbox. It is started first of all: that takes its time,
-while this process imports what a guard needs. Until then nothing is lost: `process.spawn` blocks
-the signals that a guard waits for.
+The worker is started first of all, which takes its time; meanwhile this process imports what a
+guard needs. Nothing is lost until then: `process.spawn` blocks the signals that a guard waits for.
 """
 
 import os
-import sys
 
 from envhub.runtime.limits import limit
 
 
 def launch(arguments: list[str]) -> None:
-    """Start the command; does not return."""
+    """Start a command that runs `envhub.worker` in the sandbox; does not return.
+
+    Args:
+        arguments: The host's pid, the scratch directory, the descriptor of the guard's end of the
+            supervisor's socket, the bound of memory in MB or nothing, and the command.
+    """
     host_pid, scratch, supervisor, memory_mb, *command = arguments
     memory = int(memory_mb) if memory_mb else None
     worker_pid = os.fork()
@@ -23,10 +24,8 @@ def launch(arguments: list[str]) -> None:
         os.set_inheritable(int(supervisor), False)  # the guard's own end
         limit(memory)
         os.execv(command[0], command)  # noqa: S606 - the worker itself
+    from pathlib import Path
+
     from envhub.worker.guard import Watch, guard
 
-    guard(worker_pid, int(host_pid), scratch, Watch(int(supervisor), memory))
-
-
-if __name__ == "__main__":
-    launch(sys.argv[1:])
+    guard(worker_pid, int(host_pid), Path(scratch), Watch(int(supervisor), memory))
