@@ -182,7 +182,7 @@ def test_an_env_that_was_not_reset():
 def test_without_the_simulator_the_error_says_what_to_install(tmp_path):
     (tmp_path / "metaworld.py").write_text("raise ModuleNotFoundError('No module named metaworld')")
     code = (
-        "from envhub_metaworld.env import import_metaworld\n"
+        "from envhub_metaworld.simulator import import_metaworld\n"
         "try: import_metaworld()\nexcept Exception as exc: print(exc)"
     )
     said = python(code, PYTHONPATH=str(tmp_path))
@@ -242,6 +242,14 @@ def test_experts_play_as_in_meta_worlds_own_loop(tmp_path):
     assert sorted(ours, key=str) == sorted(own, key=str)
     assert {record["success"] for record in own} == {True, False}
     assert any(record.out_of_bounds for record in run.records())  # the env clips them
+
+
+@needs_simulator
+def test_a_reset_is_meta_worlds_own_to_the_bit():
+    names = ("soccer-v3", "push-v3", "push-back-v3", "faucet-open-v3", "shelf-place-v3", "sweep-v3")
+    start = [sys.executable, str(TESTS / "metaworld_resets.py"), "2", *names]
+    done = subprocess.run(start, capture_output=True, text=True, check=False)
+    assert done.stdout == f"compared {len(names)}\n", done.stderr  # `make soak` takes all 50
 
 
 def worker_mb() -> int:

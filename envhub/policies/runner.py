@@ -110,12 +110,11 @@ class Runner:
 
     def _checked(self, answer: Any, rows: int) -> Array:
         actions = _array(answer)
-        if actions.shape == (rows, *self._shape):
+        shape = actions.shape
+        if shape == (rows, *self._shape):
             actions = actions.reshape(rows, 1, *self._shape)
-        good = actions.ndim == 2 + len(self._shape) and actions.shape[0] == rows
-        if not good or actions.shape[2:] != self._shape or actions.shape[1] < 1:
+        elif shape[:1] != (rows,) or shape[2:] != self._shape or shape[1:2] == (0,):
             due = f"{(rows, *self._shape)}, or {(rows, 'chunk', *self._shape)}"
-            shape = np.shape(_array(answer))
             raise ContractError(f"act() returned actions of shape {shape}; due is {due}.")
         if actions.dtype is not self._castable:
             if not np.can_cast(actions.dtype, self._dtype, "same_kind"):
@@ -153,15 +152,19 @@ def _filler(episode: Context) -> Context:
 
 def _array(answer: Any) -> Array:
     """The answer as an array, from whatever library."""
-    if hasattr(answer, "detach"):
-        answer = answer.detach().cpu()
-    try:
-        array = np.asarray(answer)
-    except (ValueError, TypeError) as exc:
-        raise ContractError(f"act() returned a {type(answer).__name__}, no array: {exc}.") from exc
+    array = answer if type(answer) is np.ndarray else _converted(answer)
     if array.dtype.kind not in "biuf":
         raise ContractError(f"act() returned a {type(answer).__name__} of dtype {array.dtype}.")
     return array
+
+
+def _converted(answer: Any) -> Array:
+    if hasattr(answer, "detach"):
+        answer = answer.detach().cpu()
+    try:
+        return np.asarray(answer)
+    except (ValueError, TypeError) as exc:
+        raise ContractError(f"act() returned a {type(answer).__name__}, no array: {exc}.") from exc
 
 
 def _rows(observation: Any, index: Any) -> Any:

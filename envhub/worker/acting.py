@@ -14,7 +14,7 @@ from envhub.types import Benchmark, FileSource, PolicySource
 from envhub.worker.loader import load_file, load_object
 from envhub.worker.protocol import Told
 from envhub.worker.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
-from envhub.worker.writing import writers
+from envhub.worker.writing import readers
 
 
 def make_runner(
@@ -58,19 +58,13 @@ class Player:
     def __init__(self, runner: Runner, space: AnySpace) -> None:
         self.facts = runner.facts
         self._runner = runner
-        self._views = {
-            leaf.path: np.empty((1, *leaf.shape), leaf.dtype)
-            for leaf in leaves(space)
-            if leaf.dtype is not None
-        }
         needs = self.facts.needs
-        found = writers(space, self._views, 0)
-        self._writers = [w for w in found if needs is None or w.leaf.path in needs]
-        self._paths = [writer.leaf.path for writer in self._writers]
-        whole = len(self._writers) == len(found)
-        self._outline = outline_of(space) if whole else _nested({p: p for p in self._paths})
-        self._flat = self._outline == {path: path for path in self._paths}
-        self._texts: dict[str, str] = {}
+        found = {reader.leaf.path: reader for reader in readers(space)}
+        self._readers = {p: r for p, r in found.items() if needs is None or p in needs}
+        paths = {path: path for path in self._readers}
+        self._outline = outline_of(space) if len(paths) == len(found) else _nested(paths)
+        self._flat = self._outline == paths
+        self._seen: dict[str, Any] = {}
         self._context: Context | None = None
         self._chunk: list[Any] = []
 
@@ -88,15 +82,13 @@ class Player:
 
     def look(self, observation: Any) -> None:
         """Take in what the policy reads of an observation, as another process would see it."""
-        for writer in self._writers:
-            writer.write(observation, self._texts)
+        self._seen = {path: reader.row(observation) for path, reader in self._readers.items()}
 
     def act(self) -> Any:
         """The next action."""
         assert self._context is not None
         if not self._chunk:
-            values = {path: self._value(path) for path in self._paths}
-            observation = values if self._flat else unflatten(self._outline, values)
+            observation = self._seen if self._flat else unflatten(self._outline, self._seen)
             self._chunk = [*self._runner.act(observation, [self._context])[0]]
             self._chunk.reverse()
         self._context.step += 1
@@ -107,10 +99,6 @@ class Player:
         if self._context is not None:
             self._runner.finish(self._context)
         self._runner.close()
-
-    def _value(self, path: str) -> Any:
-        """A leaf as a batch of one, the policy's to keep."""
-        return [self._texts[path]] if path in self._texts else self._views[path].copy()
 
 
 def context_of(told: Told) -> Context:

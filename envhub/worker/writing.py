@@ -1,4 +1,4 @@
-"""Putting observations into shared memory, leaf by leaf. Lives in the worker."""
+"""Reading observations leaf by leaf, and putting them into shared memory. Lives in the worker."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,39 +11,46 @@ from envhub.worker.spaces import AnySpace, Leaf, leaf_keys, leaves
 Array = np.ndarray[Any, Any]
 
 
-class Writer:
-    """Copies one leaf of an observation to its place."""
+class Reader:
+    """Finds one leaf in observations."""
 
-    __slots__ = ("_dtype", "_keys", "_shape", "_target", "leaf")
+    __slots__ = ("_dtype", "_keys", "_shape", "leaf")
 
-    def __init__(self, leaf: Leaf, keys: tuple[str | int, ...], target: Array | None) -> None:
+    def __init__(self, leaf: Leaf, keys: tuple[str | int, ...]) -> None:
         self.leaf = leaf
         self._keys = keys
-        self._target = target
         self._dtype = leaf.dtype
         self._shape = leaf.shape
 
-    def write(self, observation: Any, texts: dict[str, str]) -> None:
-        """Copy the leaf; a text goes into `texts`."""
+    def read(self, observation: Any) -> Any:
+        """The leaf as it is: an array of the space's shape that its dtype can take, or a text.
+
+        Raises:
+            ContractError: It is missing, or something else.
+        """
         value = observation
         try:
             for key in self._keys:
                 value = value[key]
         except (KeyError, IndexError, TypeError) as exc:
             raise ContractError(f"{self._name()} is missing: {type(exc).__name__}: {exc}.") from exc
-        if self._target is None:
+        if self._dtype is None:
             if not isinstance(value, str):
                 kind = type(value).__name__
                 raise ContractError(f"{self._name()} is of type {kind}; its space says text.")
-            texts[self.leaf.path] = str.__str__(value)
-            return
+            return str.__str__(value)
         if (
             type(value) is not np.ndarray
             or value.dtype is not self._dtype
             or value.shape != self._shape
         ):
-            value = self._cast(value)
-        self._target[...] = value
+            return self._cast(value)
+        return value
+
+    def row(self, observation: Any) -> Any:
+        """The leaf as a batch of one, which shares nothing with the observation."""
+        value = self.read(observation)
+        return [value] if self._dtype is None else value.astype(self._dtype)[None]
 
     def _cast(self, value: Any) -> Array:
         """What Gymnasium's own vector environments would take too."""
@@ -58,6 +65,29 @@ class Writer:
 
     def _name(self) -> str:
         return f"Observation {self.leaf.path!r}" if self.leaf.path else "The observation"
+
+
+class Writer(Reader):
+    """Copies one leaf of an observation to its place."""
+
+    __slots__ = ("_target",)
+
+    def __init__(self, leaf: Leaf, keys: tuple[str | int, ...], target: Array | None) -> None:
+        super().__init__(leaf, keys)
+        self._target = target
+
+    def write(self, observation: Any, texts: dict[str, str]) -> None:
+        """Copy the leaf; a text goes into `texts`."""
+        if self._target is None:
+            texts[self.leaf.path] = self.read(observation)
+        else:
+            self._target[...] = self.read(observation)
+
+
+def readers(space: AnySpace) -> list[Reader]:
+    """A reader for each leaf of a space."""
+    keys = leaf_keys(space)
+    return [Reader(leaf, keys[leaf.path]) for leaf in leaves(space)]
 
 
 def writers(space: AnySpace, views: Mapping[str, Array], row: int) -> list[Writer]:

@@ -3,8 +3,6 @@
 Nothing of MuJoCo is imported before the first reset, and nothing of OpenGL before the first frame.
 """
 
-import ctypes
-import os
 from typing import Any
 
 import gymnasium as gym
@@ -14,17 +12,14 @@ from gymnasium import spaces
 from envhub import Task
 from envhub.errors import ContractError, UnknownName
 from envhub.runtime.offscreen import cannot_draw, choose_backend
+from envhub_metaworld.simulator import PUBLISHED_CAMERA, build, place_anew
 
 Array = np.ndarray[Any, Any]
 Observation = dict[str, Array]
 
 CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
 """The cameras of Meta-World's scenes."""
-PUBLISHED_CAMERA = "corner2"
-# Published checkpoints were trained on frames from here, not from where the scene has the camera.
-_PUBLISHED_POSITION = (0.75, 0.075, 0.7)
 _MAX_SIZE = 4096
-_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # malloc.h
 _HAND = ((-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7))
 """Meta-World clips the hand's position to this box."""
 
@@ -67,10 +62,10 @@ class MetaWorld(gym.Env[Observation, Array]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin an episode; the first one builds the simulator."""
         if self._simulator is None:
-            self._simulator = build_simulator(self._name)
+            self._simulator = build(self._name)
         if seed is not None:
             self._simulator.seed(seed)  # its own reset ignores a seed
-        state, info = self._simulator.reset()
+        state, info = place_anew(self._simulator)
         return self._observe(state), info
 
     def step(self, action: Array) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -139,58 +134,6 @@ class Painter:
         self._viewer.make_context_current()
         self._viewer.con.free()
         self._viewer.free()
-
-
-def build_simulator(name: str) -> Any:
-    """Meta-World's own env of a task, with a new goal at every reset.
-
-    `MT1` would build several to sample goals from; setting what it sets gives the same episodes.
-    """
-    metaworld = import_metaworld()
-    _return_large_memory()
-    simulator = metaworld.ALL_V3_ENVIRONMENTS[name]()
-    simulator._set_task_called = True
-    simulator._freeze_rand_vec = False
-    simulator.seeded_rand_vec = True
-    simulator._partially_observable = False
-    del simulator.sawyer_observation_space  # it was computed with the goal hidden
-    simulator.model.camera(PUBLISHED_CAMERA).pos[:] = _PUBLISHED_POSITION
-    return simulator
-
-
-def import_metaworld() -> Any:
-    """Meta-World, imported without OpenGL.
-
-    While it is imported, MuJoCo loads the GL library that `MUJOCO_GL` names. Where that is not
-    installed, runs without pixels are to work nevertheless.
-
-    Raises:
-        ContractError: It is not installed.
-    """
-    named = os.environ.get("MUJOCO_GL")
-    os.environ["MUJOCO_GL"] = "disable"
-    try:
-        import metaworld
-    except ModuleNotFoundError as exc:
-        raise ContractError(
-            f"Meta-World cannot be imported here: {exc}. Install it with "
-            "pip install 'envhub-metaworld[sim]', or run with --runtime isolated."
-        ) from exc
-    finally:
-        del os.environ["MUJOCO_GL"]
-        if named is not None:
-            os.environ["MUJOCO_GL"] = named
-    return metaworld
-
-
-def _return_large_memory() -> None:
-    """Let the C library give a model's 20 MB back to the system when it is freed.
-
-    By default it learns to keep them, and over 50 models they become pieces of which none fits.
-    """
-    libc = ctypes.CDLL(None)
-    libc.mallopt(_M_MMAP_THRESHOLD, 4 * 2**20)
-    libc.mallopt(_M_TRIM_THRESHOLD, 8 * 2**20)  # fixing one would leave the other at 128 KB
 
 
 def _observation_space(size: int) -> Any:

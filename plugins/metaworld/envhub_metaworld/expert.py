@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from envhub import Benchmark, Context
-from envhub_metaworld.env import import_metaworld
+from envhub_metaworld.simulator import import_metaworld
 
 
 class Expert:
