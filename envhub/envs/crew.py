@@ -290,7 +290,7 @@ def spelled(outcomes: Array, replies: Sequence[Any] = ()) -> list[Stepped]:
     found = list(replies) or [None] * len(outcomes)
     for row, reply in enumerate(found):
         if not isinstance(reply, Stepped):
-            number, reward, terminated, truncated = outcomes[row].item()
+            number, reward, terminated, truncated, _ = outcomes[row].item()
             flags = bool(terminated), bool(truncated)
             found[row] = Stepped(number, [reward], *flags, [], {}, {})
     return found

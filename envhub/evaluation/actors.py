@@ -19,11 +19,11 @@ from envhub.evaluation.slot import Slot
 from envhub.policies.contract import Context, PolicyFacts
 from envhub.policies.runner import Runner
 from envhub.types import HERE, Benchmark, FileSource, Interpreter, Limits, PolicySource
-from envhub.worker.acting import context_of, make_runner, part_of, stack, wrap
+from envhub.worker.acting import Sight, context_of, make_runner, wrap
 from envhub.worker.board import Switchboard, close_workers
 from envhub.worker.protocol import Acted, Done, PolicyLoaded
 from envhub.worker.remote_policy import RemotePolicy
-from envhub.worker.spaces import Spaces, leaves
+from envhub.worker.spaces import Spaces
 
 Array = np.ndarray[Any, Any]
 
@@ -208,14 +208,14 @@ class InlineActor:
         self._policy = policy
         self._benchmark = benchmark
         self._source = source
-        self._known: list[tuple[Spaces, Runner]] = []
+        self._known: list[tuple[Spaces, Runner, Sight]] = []
         self._contexts: dict[int, tuple[Context, Runner]] = {}
         self._event: Event | None = None
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
         """What the policy for this slot's spaces declares, if it is made."""
-        runner = self._runner(slot)
-        return runner.facts if runner else None
+        index = self._index(slot)
+        return None if index is None else self._known[index][1].facts
 
     def pump(self, wanting: Sequence[Slot], waiting: Sequence[Slot]) -> None:
         """Make the policy, or let it act, now."""
@@ -225,7 +225,7 @@ class InlineActor:
         batch: tuple[Slot, ...] = ()
         try:
             if new is not None:
-                self._known.append((_spaces(new), self._make(new)))
+                self._make(_spaces(new))
                 self._event = Learned()
                 return
             batch = _batch(waiting, self._index)
@@ -258,26 +258,20 @@ class InlineActor:
     def close(self) -> None:
         """Close the policy, if it was made here."""
         if isinstance(self._policy, PolicySource):
-            for _, runner in self._known:
+            for _, runner, _ in self._known:
                 runner.close()
 
-    def _make(self, slot: Slot) -> Runner:
-        spaces = _spaces(slot)
-        if isinstance(self._policy, PolicySource):
-            return make_runner(self._policy, self._benchmark, spaces, self._source)
-        return wrap(self._policy, self._benchmark, spaces, self._source)
+    def _make(self, spaces: Spaces) -> None:
+        make = make_runner if isinstance(self._policy, PolicySource) else wrap
+        runner = make(self._policy, self._benchmark, spaces, self._source)
+        self._known.append((spaces, runner, Sight(spaces[0], runner.facts.needs)))
 
     def _act(self, batch: tuple[Slot, ...]) -> Array:
-        runner = self._runner(batch[0])
-        assert runner is not None
+        index = self._index(batch[0])
+        assert index is not None
+        _, runner, sight = self._known[index]
         contexts = [self._context(runner, slot) for slot in batch]
-        space, needs = _spaces(batch[0])[0], runner.facts.needs
-        values = {
-            leaf.path: stack([_value(slot, leaf.path) for slot in batch])
-            for leaf in leaves(space)
-            if needs is None or leaf.path in needs
-        }
-        return runner.act(part_of(space, values), contexts)
+        return runner.act(sight.batch(batch, Slot.value), contexts)
 
     def _context(self, runner: Runner, slot: Slot) -> Context:
         playing = slot.now()
@@ -290,25 +284,20 @@ class InlineActor:
         context.step = playing.steps
         return context
 
-    def _runner(self, slot: Slot) -> Runner | None:
-        return next((runner for spaces, runner in self._known if spaces == slot.spaces), None)
-
     def _index(self, slot: Slot) -> int | None:
-        known = enumerate(self._known)
-        return next((index for index, (spaces, _) in known if spaces == slot.spaces), None)
+        for index, (spaces, _, _) in enumerate(self._known):
+            if spaces == slot.spaces:
+                return index
+        return None
 
 
 def _batch(waiting: Sequence[Slot], index: Any) -> tuple[Slot, ...]:
     """The slots of one call: all with the same policy, or one whose episode must be alone."""
-    alone = next((slot for slot in waiting if slot.now().alone), None)
-    if alone is not None:
-        return (alone,)
-    return tuple(slot for slot in waiting if index(slot) == index(waiting[0]))
-
-
-def _value(slot: Slot, path: str) -> Any:
-    texts = slot.seen().texts
-    return texts[path] if path in texts else slot.observation().observations[path][0]
+    for slot in waiting:
+        if slot.now().alone:
+            return (slot,)
+    policy = index(waiting[0]) if waiting else None
+    return tuple([slot for slot in waiting if index(slot) == policy])
 
 
 def _spaces(slot: Slot) -> Spaces:

@@ -5,6 +5,7 @@ sees whatever slots wait. What a slot does next follows from the answer that its
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,7 @@ from envhub.worker.protocol import (
     PolicyLoaded,
     Reply,
     Stepped,
+    Ticked,
     WasReset,
 )
 from envhub.worker.remote import RemoteEnv
@@ -96,6 +98,7 @@ class Engine:
             )
             for index in range(count)
         ]
+        self._idle = deque(self._slots)
         self._waiting: list[Slot] = []
         self._wanting: list[Slot] = []
         self._since: dict[int, float] = {}
@@ -108,9 +111,8 @@ class Engine:
             Hopeless: Nothing can be evaluated.
         """
         try:
-            for slot in self._slots:
-                self._hire(slot)
             while self._busy():
+                self._hire_another()
                 self._pump()
                 self._serve()
                 self._on_tick()
@@ -118,7 +120,15 @@ class Engine:
             self._close()
 
     def _busy(self) -> bool:
-        return any(slot.remote is not None for slot in self._slots)
+        return bool(self._idle) or any(slot.remote is not None for slot in self._slots)
+
+    def _hire_another(self) -> None:
+        """Start one more worker if there is work for it; others go on meanwhile."""
+        while self._idle:
+            slot = self._idle.popleft()
+            if slot.remote is None and self._schedule.left and not self.stopping:
+                self._hire(slot)
+                return
 
     def _serve(self) -> None:
         """Handle every answer that is there; wait for one if there is none."""
@@ -126,10 +136,14 @@ class Engine:
         if event is not None:
             self._react(event)
         elif not self._answers():
-            self._board.wait(max(self._turn, 0.001) if self._holds_back() else 0.25)
+            self._board.wait(0.0 if self._idle else self._time())
         for slot in self._answers():
             if slot.remote is not None:
                 self._handle(slot, slot.remote.worker.take())
+
+    def _time(self) -> float:
+        """Seconds that nothing has to be looked after."""
+        return max(self._turn, 0.001) if self._holds_back() else 0.25
 
     def _answers(self) -> list[Slot]:
         return [s for s in self._slots if s.remote and s.remote.worker.outcome is not None]
@@ -159,9 +173,9 @@ class Engine:
             case PolicyLoaded():
                 self._on_policy(slot, reply)
             case WasReset():
-                slot.note(reply, self._needs(slot))
+                slot.note(reply, slot.needs)
                 self._wait_for_policy(slot)
-            case Stepped():
+            case Stepped() | Ticked():
                 self._on_stepped(slot, reply)
             case Played():
                 self._on_played(slot, reply)
@@ -218,6 +232,7 @@ class Engine:
         """The env is made; what the policy reads must be known before the first reset."""
         facts = self._actor.facts(slot) if self._actor else None
         if facts is not None:
+            slot.needs = facts.needs
             self._take_facts(facts)
         if self._actor is None and slot.policy_for is slot.spaces:
             self._begin(slot)  # it plays other tasks too, as in a process of its own
@@ -260,7 +275,7 @@ class Engine:
         if self._actor is None:
             self._play(slot, fresh=True)
         else:
-            slot.live().reset(playing.episode.seed, playing.options, self._needs(slot))
+            slot.live().reset(playing.episode.seed, playing.options, slot.needs)
 
     def _play(self, slot: Slot, *, fresh: bool) -> None:
         playing = slot.now()
@@ -275,8 +290,8 @@ class Engine:
     def _wait_for_policy(self, slot: Slot) -> None:
         self._waiting.append(slot)
 
-    def _on_stepped(self, slot: Slot, reply: Stepped) -> None:
-        self.progress.steps += len(reply.rewards)
+    def _on_stepped(self, slot: Slot, reply: Stepped | Ticked) -> None:
+        self.progress.steps += 1 if isinstance(reply, Ticked) else len(reply.rewards)
         self._turn = _average(self._turn, time.monotonic() - self._since.pop(slot.index))
         slot.take_steps(reply)
         if slot.now().ended:
@@ -309,7 +324,7 @@ class Engine:
 
     def _step(self, slot: Slot) -> None:
         self._since[slot.index] = time.monotonic()
-        slot.step(self._needs(slot))
+        slot.step()
 
     def _finish(self, slot: Slot) -> None:
         assert slot.spaces is not None
@@ -456,10 +471,6 @@ class Engine:
             return False
         now = time.monotonic()
         return any(now - since < patience for since in self._since.values())
-
-    def _needs(self, slot: Slot) -> tuple[str, ...] | None:
-        facts = self._actor.facts(slot) if self._actor else None
-        return facts.needs if facts else None
 
     def _record(self, record: EpisodeRecord, playing: Playing) -> None:
         self.progress.done += 1

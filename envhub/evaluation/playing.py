@@ -30,6 +30,14 @@ class Playing:
         """Whether the policy is asked about no other episode at the same time."""
         self.began = False
         """Whether the policy was told of it."""
+        self.steps = 0
+        """Steps taken."""
+        self.left = task.horizon
+        """Steps to the horizon."""
+        self.until_success = task.success == "once"
+        """Whether the first success ends the episode."""
+        self.ended = False
+        """Whether it is over."""
         self._return = 0.0
         self._rewards: list[float] = []
         self._successes: list[bool | None] = []
@@ -37,27 +45,6 @@ class Playing:
         self._terminated = False
         self._truncated = False
         self._started = time.monotonic()
-
-    @property
-    def steps(self) -> int:
-        """Steps taken."""
-        return len(self._rewards)
-
-    @property
-    def left(self) -> int:
-        """Steps to the horizon."""
-        return self.task.horizon - self.steps
-
-    @property
-    def until_success(self) -> bool:
-        """Whether the first success ends the episode."""
-        return self.task.success == "once"
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is over."""
-        won = self.until_success and bool(self._successes) and self._successes[-1] is True
-        return self._terminated or self._truncated or won or self.left <= 0
 
     @property
     def told(self) -> Told:
@@ -99,6 +86,10 @@ class Playing:
         self._rewards.extend(rewards)
         self._successes.extend(successes)
         self._terminated, self._truncated = terminated, truncated
+        self.steps += len(rewards)
+        self.left -= len(rewards)
+        won = self.until_success and self._successes[-1] is True
+        self.ended = terminated or truncated or won or self.left <= 0
 
     def actions(self) -> Array | None:
         """All actions, for replay; None before the first."""

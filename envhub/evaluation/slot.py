@@ -10,8 +10,16 @@ import numpy as np
 from envhub.errors import ContractError
 from envhub.evaluation.playing import Playing
 from envhub.types import HERE, Confinement, Interpreter, Limits
-from envhub.worker.buffers import CHUNK, Buffers, make_memory, needed_bytes, shared_action
-from envhub.worker.protocol import Opened, Seen, Stepped, WasReset
+from envhub.worker.buffers import (
+    CHUNK,
+    SUCCESSES,
+    Buffers,
+    make_memory,
+    needed_bytes,
+    shared_action,
+)
+from envhub.worker.channel import BrokenChannel
+from envhub.worker.protocol import Opened, Seen, Stepped, Ticked, WasReset
 from envhub.worker.remote import Observe, RemoteEnv
 from envhub.worker.spaces import Spaces, SpaceSpec, decode_spaces
 from envhub.worker.values import portable
@@ -72,6 +80,8 @@ class Slot:
         """The descriptor of the memory that it shares with its worker."""
         self.generation = 0
         """Counts memories, so that others know when theirs is an old one."""
+        self.needs: Observe = None
+        """The leaves of observations that the policy reads."""
         self.making_policy = False
         """Whether a policy beside the env is being made."""
         self.policy_for: Spaces | None = None
@@ -89,6 +99,8 @@ class Slot:
         self._texts: dict[str, str] = {}
         self._count = 0
         self._observed: Observe = None
+        self._again: tuple[Observe] | None = None
+        """What one more step would show, if there was one."""
 
     def start(self, first: RemoteEnv | None = None) -> RemoteEnv:
         """Get a worker: a new one, or one that is there already."""
@@ -146,13 +158,15 @@ class Slot:
     def attach(self) -> None:
         """Ask the worker to map the memory for the env that it has made."""
         assert self._buffers is not None
+        self._again = None
         self.live().attach(self.memory, 1, 0)
         self.live().watch(self._buffers.pulse)
 
-    def observation(self) -> Buffers:
-        """Where the observation is."""
-        assert self._buffers is not None
-        return self._buffers
+    def value(self, path: str) -> Any:
+        """What the last observation has at a leaf."""
+        if path in self._texts:
+            return self._texts[path]
+        return self._shared().observations[path][0]
 
     def note(self, reply: WasReset | Stepped, observe: Observe) -> None:
         """Keep the texts of an observation, which are not in the memory."""
@@ -172,22 +186,28 @@ class Slot:
         """Whether actions are left."""
         return self._chunk is not None and len(self._chunk) > 0
 
-    def step(self, observe: Observe) -> None:
+    def step(self) -> None:
         """Take as many of the actions as one request holds; the last observation may be read."""
         assert self._chunk is not None
-        playing, buffers = self.now(), self.observation()
+        playing, buffers = self.now(), self._shared()
         assert buffers.actions is not None
         count = min(len(self._chunk), CHUNK, playing.left)
         buffers.actions[0, :count] = self._chunk[:count]
         read = count == len(self._chunk) and count < playing.left
-        self._count, self._observed = count, observe if read else ()
+        self._count, self._observed = count, self.needs if read else ()
+        if count == 1 and self._again == (self._observed,):
+            self.live().step_again()
+            return
+        self._again = (self._observed,)
         self.live().step(
             count, observe=self._observed, scored=True, until_success=playing.until_success
         )
 
-    def take_steps(self, reply: Stepped) -> None:
+    def take_steps(self, reply: Stepped | Ticked) -> None:
         """Take in the steps that were taken."""
         assert self._chunk is not None
+        if isinstance(reply, Ticked):
+            reply = self._spelled(reply)
         taken = len(reply.rewards)
         self.note(reply, self._observed if taken == self._count else ())
         self.now().add(
@@ -199,6 +219,15 @@ class Slot:
         )
         self._chunk = self._chunk[taken:]
 
+    def _spelled(self, reply: Ticked) -> Stepped:
+        """The answer that says itself what is in the memory."""
+        number, reward, terminated, truncated, told = self._shared().outcome(0)
+        if number != reply.id or told >= len(SUCCESSES):
+            reason = BrokenChannel("it answered a step that it never took")
+            raise self.live().worker.broken(reason)
+        successes = [SUCCESSES[told]]
+        return Stepped(number, [reward], terminated, truncated, successes, {}, {})
+
     def end_episode(self) -> None:
         """Forget the episode."""
         self.playing, self._chunk, self._texts = None, None, {}
@@ -206,6 +235,10 @@ class Slot:
     def close(self) -> None:
         """Free the memory; the worker is ended by whoever started it."""
         self._free_memory()
+
+    def _shared(self) -> Buffers:
+        assert self._buffers is not None
+        return self._buffers
 
     def _free_memory(self) -> None:
         self._buffers = None

@@ -1,9 +1,9 @@
 """Making a policy and calling it, in a worker or in a process of the policy's own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from envhub.worker.loader import load_file, load_object
 from envhub.worker.protocol import Told
 from envhub.worker.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
 from envhub.worker.writing import readers
+
+R = TypeVar("R")
 
 
 def make_runner(
@@ -52,18 +54,40 @@ def wrap(
     return Runner(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1], convert)
 
 
+class Sight:
+    """What a policy sees of observations: all of their leaves, or those that it needs."""
+
+    def __init__(self, space: AnySpace, needs: Collection[str] | None) -> None:
+        every = [leaf.path for leaf in leaves(space)]
+        self.paths = tuple(path for path in every if needs is None or path in needs)
+        named = {path: path for path in self.paths}
+        # The keys of leaves that it does not see are left out.
+        self._outline = outline_of(space) if len(named) == len(every) else _nested(named)
+        self._flat = self._outline == named
+
+    def of(self, values: dict[str, Any]) -> Any:
+        """An observation from the values at its leaves."""
+        return values if self._flat else unflatten(self._outline, values)
+
+    def batch(self, rows: Sequence[R], value: Callable[[R, str], Any]) -> Any:
+        """A batch of observations; texts are lists.
+
+        Args:
+            rows: The envs.
+            value: What one of them has at a leaf.
+        """
+        return self.of({path: _stack([value(row, path) for row in rows]) for path in self.paths})
+
+
 class Player:
     """A policy beside its env: it acts for one episode at a time."""
 
     def __init__(self, runner: Runner, space: AnySpace) -> None:
         self.facts = runner.facts
         self._runner = runner
-        needs = self.facts.needs
+        self._sight = Sight(space, self.facts.needs)
         found = {reader.leaf.path: reader for reader in readers(space)}
-        self._readers = {p: r for p, r in found.items() if needs is None or p in needs}
-        paths = {path: path for path in self._readers}
-        self._outline = outline_of(space) if len(paths) == len(found) else _nested(paths)
-        self._flat = self._outline == paths
+        self._readers = [(path, found[path]) for path in self._sight.paths]
         self._seen: dict[str, Any] = {}
         self._context: Context | None = None
         self._chunk: list[Any] = []
@@ -82,13 +106,13 @@ class Player:
 
     def look(self, observation: Any) -> None:
         """Take in what the policy reads of an observation, as another process would see it."""
-        self._seen = {path: reader.row(observation) for path, reader in self._readers.items()}
+        self._seen = {path: reader.row(observation) for path, reader in self._readers}
 
     def act(self) -> Any:
         """The next action."""
         assert self._context is not None
         if not self._chunk:
-            observation = self._seen if self._flat else unflatten(self._outline, self._seen)
+            observation = self._sight.of(self._seen)
             self._chunk = [*self._runner.act(observation, [self._context])[0]]
             self._chunk.reverse()
         self._context.step += 1
@@ -107,13 +131,6 @@ def context_of(told: Told) -> Context:
     return Context(told.suite, told.task, told.description, told.index, told.seed, rng=rng)
 
 
-def part_of(space: AnySpace, values: Mapping[str, Any]) -> Any:
-    """An observation from the values at some of its leaves; the keys of others are left out."""
-    if len(values) == len(leaves(space)):
-        return unflatten(outline_of(space), values)
-    return _nested(values)
-
-
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     part: dict[str, Any] = {}
     for path, value in values.items():
@@ -125,9 +142,8 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return part
 
 
-def stack(values: list[Any]) -> Any:
-    """The values of one leaf as a batch; texts as a list."""
-    return values if isinstance(values[0], str) else np.stack(values)
+def _stack(values: list[Any]) -> Any:
+    return values if isinstance(values[0], str) else np.array(values)
 
 
 def _find_factory(policy: PolicySource) -> object:

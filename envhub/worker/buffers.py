@@ -27,13 +27,15 @@ Array = np.ndarray[Any, Any]
 
 _PULSE = Leaf("", np.dtype(np.int64), ())
 _OUTCOME = Leaf("", np.dtype(np.uint8), (32,))
-OUTCOME = struct.Struct("=qd??")
-"""What came of a tick: its number, the reward, and whether it terminated or truncated."""
+OUTCOME = struct.Struct("=qd??B")
+"""What came of a tick: its number, the reward, whether it terminated or truncated, and success."""
+SUCCESSES = (False, True, None)
+"""What the number of a success means; None where the env did not say."""
 _FIELDS = np.dtype(
     {
-        "names": ["tick", "reward", "terminated", "truncated"],
-        "formats": ["=i8", "=f8", "u1", "u1"],
-        "offsets": [0, 8, 16, 17],
+        "names": ["tick", "reward", "terminated", "truncated", "success"],
+        "formats": ["=i8", "=f8", "u1", "u1", "u1"],
+        "offsets": [0, 8, 16, 17, 18],
         "itemsize": _OUTCOME.nbytes,
     }
 )
@@ -65,6 +67,10 @@ class Buffers:
     def outcomes(self) -> Array:
         """What came of the last tick of each row, copied: the worker can change what is there."""
         return self._outcomes.copy().view(_FIELDS)[:, 0]
+
+    def outcome(self, row: int) -> tuple[int, float, bool, bool, int]:
+        """What came of the last tick of one row, as `OUTCOME`; copied too."""
+        return OUTCOME.unpack_from(self._outcomes[row].tobytes())
 
     def outcome_of(self, row: int) -> memoryview:
         """Where `OUTCOME` is packed to."""

@@ -178,7 +178,9 @@ class Worker:
         else:
             self._settle(WorkerDied(self._what(), self._ending, log=self.log.tail()))
 
-    def tick(self, number: int, limit: float, now: float, *, sent: bool) -> None:
+    def tick(
+        self, number: int, limit: float, now: float, *, sent: bool, scored: bool = False
+    ) -> None:
         """Ask for a step with what is in shared memory.
 
         Args:
@@ -186,8 +188,9 @@ class Worker:
             limit: Seconds until it must be answered.
             now: When it was asked, on the monotonic clock.
             sent: Whether the request is on its way.
+            scored: Whether it follows a scored step.
         """
-        self._request = Tick(number)
+        self._request = Tick(number, scored)
         self._verb = "step"
         self._beat = 0
         self._limit = limit

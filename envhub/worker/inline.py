@@ -7,7 +7,7 @@ from collections import deque
 from typing import Any
 
 from envhub.errors import WorkerError, WorkerRaised
-from envhub.worker.protocol import Failed, Reply, Request, check, decode_reply
+from envhub.worker.protocol import Failed, Reply, Request, Tick, Ticked, check, decode_reply
 
 
 class InlineWorker:
@@ -33,10 +33,20 @@ class InlineWorker:
 
     def ask(self, request: Request, limit: float, verb: str, fds: tuple[int, ...] = ()) -> None:
         """Answer a request; there is no limit."""
-        self._last = request.id
         self._fds.extend(os.dup(fd) for fd in fds)
-        reply = decode_reply(self._session.answer(request), request)
-        check(request, reply)
+        self._take_in(request, self._session.answer(request), verb)
+
+    def tick(
+        self, number: int, limit: float, now: float, *, sent: bool, scored: bool = False
+    ) -> None:
+        """Take a step with what is in shared memory."""
+        self._take_in(Tick(number, scored), self._session.tick(number), "step")
+
+    def _take_in(self, request: Request, answer: bytes, verb: str) -> None:
+        self._last = request.id
+        reply = decode_reply(answer, request)
+        if type(reply) is not Ticked:
+            check(request, reply)
         if isinstance(reply, Failed):
             what = f"{verb} of {self.subject} in {self.name}"
             self.outcome = WorkerRaised(

@@ -7,7 +7,7 @@ from typing import Any
 from envhub.errors import ContractError
 from envhub.policies.contract import Context
 from envhub.policies.runner import Runner
-from envhub.worker.acting import context_of, make_runner, part_of, stack
+from envhub.worker.acting import Sight, context_of, make_runner
 from envhub.worker.answering import answer_with, failure
 from envhub.worker.buffers import Buffers
 from envhub.worker.channel import Channel
@@ -22,7 +22,7 @@ from envhub.worker.protocol import (
     Request,
     Seen,
 )
-from envhub.worker.spaces import Spaces, decode_spaces, leaves
+from envhub.worker.spaces import Spaces, decode_spaces
 from envhub.worker.values import portable
 
 
@@ -33,6 +33,7 @@ class PolicySession:
         self._channel = channel
         self._runners: list[Runner] = []
         self._spaces: list[Spaces] = []
+        self._sights: list[Sight] = []
         self._slots: dict[int, Buffers] = {}
         self._contexts: dict[int, tuple[Context, Runner]] = {}
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
@@ -60,6 +61,7 @@ class PolicySession:
         runner = make_runner(request.policy, request.benchmark, spaces, request.source)
         self._runners.append(runner)
         self._spaces.append(spaces)
+        self._sights.append(Sight(spaces[0], runner.facts.needs))
         return PolicyLoaded(request.id, runner.facts, len(self._runners) - 1)
 
     def _map(self, request: MapSlot) -> Done:
@@ -78,7 +80,8 @@ class PolicySession:
             self._contexts[told.number] = context, runner
             runner.start(context)
         episodes = [self._context(seen) for seen in request.rows]
-        actions = runner.act(self._observe(request, runner), episodes)
+        observation = self._sights[request.policy].batch(request.rows, self._value)
+        actions = runner.act(observation, episodes)
         return Acted(request.id, portable(actions))
 
     def _finish(self, numbers: tuple[int, ...]) -> None:
@@ -86,16 +89,6 @@ class PolicySession:
             if number in self._contexts:
                 context, runner = self._contexts.pop(number)
                 runner.finish(context)
-
-    def _observe(self, request: Act, runner: Runner) -> Any:
-        space, _ = self._spaces[request.policy]
-        needs = runner.facts.needs
-        values = {
-            leaf.path: stack([self._value(seen, leaf.path) for seen in request.rows])
-            for leaf in leaves(space)
-            if needs is None or leaf.path in needs
-        }
-        return part_of(space, values)
 
     def _value(self, seen: Seen, path: str) -> Any:
         if path in seen.texts:

@@ -162,10 +162,14 @@ class Act(_Message, frozen=True):
 
 
 class Tick(_Message, frozen=True):
-    """Take one step with the action in shared memory, and observe all. Answer: Ticked, or Stepped.
+    """Take one step with the action in shared memory. Answer: Ticked, or Stepped.
 
-    On the wire it is an empty frame; its id follows that of the request before.
+    On the wire it is an empty frame; its id follows that of the request before. After a scored Step
+    it is one more of the same kind, otherwise all is observed.
     """
+
+    scored: bool = False
+    """Whether it follows a scored Step."""
 
 
 _Encoded = (
@@ -262,7 +266,7 @@ class Acted(_Message, frozen=True):
 
 
 class Ticked(_Message, frozen=True):
-    """A step was taken, and what came of it is in shared memory: its info was empty.
+    """A step was taken, and what came of it is in shared memory: no text, and no info to tell.
 
     On the wire it is an empty frame. The number of the tick stands in shared memory too.
     """
@@ -347,7 +351,7 @@ def check(request: Request, reply: Reply) -> None:
     elif isinstance(request, Play) and isinstance(reply, Played):
         _check_steps(request, reply, scored=True)
     elif isinstance(request, Tick) and isinstance(reply, Stepped):
-        _check_steps(_ONE, reply, scored=False)
+        _check_steps(_ONE, reply, scored=request.scored)
 
 
 def _check_steps(request: Step | Play, reply: Stepped | Played, *, scored: bool) -> None:

@@ -1,5 +1,6 @@
 """An env in a worker process: what can be asked of it, in words of envs. Nothing here waits."""
 
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -123,6 +124,10 @@ class RemoteEnv:
         request = Step(self._next(), count, observe, scored, until_success)
         self.worker.ask(request, self._patience(count), "step")
 
+    def step_again(self) -> None:
+        """Take one more step as the last one was asked for, which was scored."""
+        self.worker.tick(self._next(), self._limits.step, time.monotonic(), sent=False, scored=True)
+
     def load_policy(
         self,
         policy: PolicySource,
@@ -206,6 +211,8 @@ class RemoteEnv:
         Raises:
             WorkerDied: They are not those of the space, so the worker was ended.
         """
+        if not reply.texts and not self._texts:
+            return reply.texts
         due = self._texts if observe is None else self._texts & frozenset(observe)
         if reply.texts.keys() != due:
             reason = BrokenChannel(

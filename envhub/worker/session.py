@@ -13,7 +13,7 @@ from envhub.errors import ContractError
 from envhub.plugins import Plugins
 from envhub.worker.acting import Player, context_of, make_runner
 from envhub.worker.answering import answer_with, encoded, failure
-from envhub.worker.buffers import OUTCOME, Buffers
+from envhub.worker.buffers import OUTCOME, SUCCESSES, Buffers
 from envhub.worker.observing import observers
 from envhub.worker.packages import relevant_packages
 from envhub.worker.program import Program, find_task, load_program
@@ -46,6 +46,7 @@ from envhub.worker.values import NotPortable, portable
 from envhub.worker.writing import Writer, writers
 
 _NOTHING: frozenset[str] = frozenset()
+_UNTOLD = SUCCESSES.index(None)
 
 
 class Descriptors(Protocol):
@@ -74,6 +75,7 @@ class Session:
         self._observers: tuple[Any, ...] = ()
         self._writers: list[Writer] = []
         self._outcome = memoryview(b"")
+        self._scoring: frozenset[str] | None = None
         self._reported: set[str] = set()
         self._player: Player | None = None
         self._at_policy = False
@@ -129,7 +131,7 @@ class Session:
 
     def _close_env(self) -> None:
         env, self._env, self._observers, self._buffers = self._env, None, (), None
-        self._writers, self._outcome = [], memoryview(b"")
+        self._writers, self._outcome, self._scoring = [], memoryview(b""), None
         if env is not None:
             env.close()
 
@@ -194,9 +196,13 @@ class Session:
                 break
         texts = self._write(observation, wanted)
         shown = {} if request.scored else self._what_can_cross(info, "info")
+        seen = self._every if request.observe is None else frozenset(request.observe)
+        self._scoring = seen if request.scored else None
         return Stepped(request.id, rewards, terminated, truncated, successes, shown, texts)
 
     def _tick(self, number: int) -> Stepped | None:
+        if self._scoring is not None:
+            return self._scored_tick(number, self._scoring)
         env, action = self._open_env(), _action(self._memory(), self._row, 0)
         if self._observers:
             self._observe(None)
@@ -207,7 +213,19 @@ class Session:
         if texts or info or type(info) is not dict:
             shown = self._what_can_cross(info, "info")
             return Stepped(number, [reward], terminated, truncated, [], shown, texts)
-        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated)
+        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, _UNTOLD)
+        return None
+
+    def _scored_tick(self, number: int, wanted: frozenset[str]) -> Stepped | None:
+        env, action = self._open_env(), _action(self._memory(), self._row, 0)
+        self._observe(wanted)
+        observation, reward, terminated, truncated, info = take_step(env, action)
+        success = success_of(info)
+        texts = self._write(observation, wanted)
+        if texts:
+            return Stepped(number, [reward], terminated, truncated, [success], {}, texts)
+        told = SUCCESSES.index(success)
+        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, told)
         return None
 
     def _load_policy(self, request: LoadPolicy) -> PolicyLoaded:
