@@ -251,6 +251,36 @@ def share_memory(remote, arguments):
     return buffers
 
 
+@pytest.mark.parametrize(
+    ("trick", "reason"),
+    [
+        ("sends_nothing", "answered a step that it never took"),
+        ("tells_no_such_success", "answered a step that it never took"),
+        ("answers_an_old_request", "answered request "),
+        ("tells_unasked_successes", "sent the texts "),
+    ],
+)
+def test_one_more_step_of_an_evaluation_is_checked_too(trick, reason, tmp_path):
+    """The first is asked for in a message, the second in an empty frame."""
+    arguments = {"at": "second step", "trick": trick}
+    run = envhub.evaluate(
+        str(DOUBLE), Numbers(), episodes=1, retries=0, workers=1, env_args=arguments,
+        out=tmp_path / "run",
+    )  # fmt: skip
+    (record,) = run.records()
+    assert (record.status, record.steps) == ("worker_died", 1)
+    assert ENDED + reason in record.error.message
+
+
+class Numbers:
+    """Reads no text, which would have to be told in a message."""
+
+    needs = frozenset({"numbers"})
+
+    def act(self, obs, episodes):
+        return np.zeros(len(episodes), np.int64)
+
+
 def test_a_worker_that_broke_the_rules_unasked_is_named_when_it_is_asked():
     """The host watches idle workers too, and remembers what it saw."""
     remote = RemoteEnv("slot 0", LIMITS)

@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 import envhub
+from envhub.errors import WorkerDied
 from envhub.runtime import bounds, landlock, limits, rendering, visible
 from envhub.runtime.sandbox import (
     HomeExposed,
@@ -31,8 +32,12 @@ from envhub.runtime.sandbox import (
     choose,
     command,
     protect,
+    trouble,
     wrap,
 )
+from envhub.types import Confinement
+from envhub.worker.host import Worker
+from envhub.worker.protocol import Call
 
 ROOT = Path(envhub.__file__).parent.parent
 NOBODY = 65534
@@ -1044,6 +1049,33 @@ class TestChoosing:
             assert choose(kind) == kind
         except SandboxUnavailable as exc:
             pytest.skip(str(exc))
+
+    def test_what_has_worked_is_not_tried_again(self, directory, monkeypatch):
+        """Until something changes, here the tool itself."""
+        if trouble("bubblewrap"):
+            pytest.skip("bubblewrap does not work here")
+        monkeypatch.setenv("ENVHUB_HOME", str(directory / "home"))
+        calls, real = directory / "calls", shutil.which("bwrap")
+        path = fake_tool(directory, f'echo >> {calls}\nexec {real} "$@"')
+        for count in (2, 2):  # its help, and a trial
+            assert self.ask("auto", path) == ["bubblewrap bubblewrap"]
+            assert len(calls.read_text().splitlines()) == count
+        fake_tool(directory, f'echo >> {calls}\nexec {real} "$@"\n')
+        assert self.ask("auto", path) == ["bubblewrap bubblewrap"]
+        assert len(calls.read_text().splitlines()) == 4
+        fake_tool(directory, "exit 1")
+        assert self.ask("auto", path)[0].startswith(("landlock", "2 auto"))
+
+    def test_what_works_no_more_is_tried_again(self, directory, monkeypatch):
+        if trouble("bubblewrap"):
+            pytest.skip("bubblewrap does not work here")
+        monkeypatch.setenv("ENVHUB_HOME", str(directory / "home"))
+        assert self.ask("bubblewrap", os.environ["PATH"]) == ["bubblewrap bubblewrap"]
+        (kept,) = (directory / "home").iterdir()
+        worker = Worker("", confinement=Confinement("bubblewrap", False, ("/nowhere",)))
+        worker.ask(Call(1, "x", [], {}), 10.0, "call")
+        assert isinstance(worker.wait(), WorkerDied)
+        assert not kept.exists()
 
     def test_none_is_never_chosen_unasked(self):
         assert choose("none") == "none"

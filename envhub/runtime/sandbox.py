@@ -129,7 +129,20 @@ def trouble(kind: Kind) -> str | None:
             return seccomp.trouble() or _trouble_inside()
 
 
-_known_trouble = cache(trouble)
+@cache
+def _known_trouble(kind: Kind) -> str | None:
+    """The same, tried once, if it was not tried before."""
+    bwrap = shutil.which("bwrap") if kind == "bubblewrap" else None
+    if bwrap is None:
+        return trouble(kind)
+    from envhub.runtime import trials
+
+    if trials.recall(bwrap) is not None:
+        return seccomp.trouble()
+    problem = trouble(kind)
+    if problem is None:
+        trials.remember(bwrap, _options(bwrap))
+    return problem
 
 
 def _trouble_inside() -> str | None:
@@ -223,8 +236,12 @@ def _system_binds(*, network: bool) -> Iterator[str]:
 @cache
 def _options(bwrap: str) -> str:
     """The options that it knows, as its help lists them."""
+    # Imported here, since every worker imports this module.
     from envhub import process
+    from envhub.runtime import trials
 
+    if kept := trials.recall(bwrap):
+        return kept
     done = process.run([bwrap, "--help"], timeout=_TIMEOUT)
     return done.stdout + done.stderr if done else ""
 

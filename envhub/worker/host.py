@@ -23,6 +23,7 @@ from envhub.errors import (
 )
 from envhub.process import Child, describe_exit, remove_tree, spawn
 from envhub.runtime.sandbox import command, protect
+from envhub.runtime.trials import forget
 from envhub.runtime.variables import worker_variables
 from envhub.runtime.visible import interpreter_paths
 from envhub.types import HERE, Confinement, Interpreter
@@ -78,6 +79,7 @@ class Worker:
             )
         self.name = name
         self._role = role
+        self._confined = confinement is not None and confinement.sandbox != "none"
         self.outcome: Reply | WorkerError | None = None
         self.busy = False
         self.ended = False
@@ -99,7 +101,7 @@ class Worker:
             undo.callback(self.log.close)
             self.child = (
                 self._start_inside(confinement, interpreter)
-                if confinement and confinement.sandbox != "none"
+                if confinement and self._confined
                 else self._start(role, interpreter)
             )
             undo.pop_all()
@@ -269,6 +271,8 @@ class Worker:
             self._read_rest()
         code = self.child.end()
         lines = self._last_lines()
+        if self._confined and self.next_id() <= 2:  # before its first answer
+            forget()
         self.fail(WorkerDied(self._what(), f"its process {describe_exit(code)}.", log=lines))
 
     def broken(self, reason: Exception) -> WorkerDied:

@@ -1,9 +1,11 @@
 """What a stored source adds to a run, and what the sandbox adds to a worker.
 
-    python tests/perf/hub.py [--json] [--rounds 15]
+    python tests/perf/hub.py [--json] [--rounds 15] [--starts 60]
 
 The same benchmark evaluated from its directory, and by a pinned reference whose files are stored
-already: first without a sandbox, then in one. One worker, one episode, whole commands.
+already: first without a sandbox, then in one. One worker, one episode, whole commands. Then workers
+alone, from their start until they have loaded the benchmark, which this machine's pauses disturb
+less.
 """
 
 import argparse
@@ -19,7 +21,11 @@ from statistics import median
 from measure import alternate, report
 
 import envhub
+from envhub.references import find_source
 from envhub.testing import LocalHub
+from envhub.types import Limits, Source, SourceOptions
+from envhub.worker.board import close_workers
+from envhub.worker.first import Wanted, start_first
 
 REACH = Path(__file__).parent.parent.parent / "docs" / "examples" / "reach"
 PACKAGE = Path(envhub.__file__).parent
@@ -36,6 +42,14 @@ def evaluate(place: Path, *arguments: str) -> float:
     return time.perf_counter() - begin
 
 
+def start_worker(source: Source) -> float:
+    begin = time.perf_counter()
+    first, _, _ = start_first(Wanted(source, {}, Limits()))
+    seconds = time.perf_counter() - begin
+    close_workers([first.worker], limit=5.0)
+    return seconds
+
+
 def added(seconds: dict[str, list[float]], name: str, to: str) -> float:
     """What one takes more than another, in the same round: this machine's speed changes."""
     return median(more - less for more, less in zip(seconds[name], seconds[to], strict=True))
@@ -45,6 +59,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--starts", type=int, default=60)
     options = parser.parse_args()
     compileall.compile_dir(PACKAGE, quiet=1)  # as pip does; workers do not
     with tempfile.TemporaryDirectory() as text, LocalHub(Path(text) / "hub") as hub:
@@ -59,10 +74,20 @@ def main() -> int:
             "sandboxed": lambda: evaluate(place, *ref),
         }
         seconds = alternate(cases, options.rounds)
-    source, sandbox = added(seconds, "stored", "directory"), added(seconds, "sandboxed", "stored")
+        free, kept = (
+            find_source(ref[0], SourceOptions(trust_remote_code=True, sandbox=kind))
+            for kind in ("none", "auto")
+        )
+        starts = alternate(
+            {"free": lambda: start_worker(free), "sandboxed": lambda: start_worker(kept)},
+            options.starts,
+        )
+    source, run = added(seconds, "stored", "directory"), added(seconds, "sandboxed", "stored")
+    sandbox = added(starts, "sandboxed", "free")
     rows = [
-        {"what": "a stored source", "adds s": round(source, 3), "below": LIMIT_SOURCE},
-        {"what": "the sandbox", "adds s": round(sandbox, 3), "below": LIMIT_SANDBOX},
+        {"what": "a stored source, to a run", "adds s": round(source, 3), "below": LIMIT_SOURCE},
+        {"what": "the sandbox, to a run", "adds s": round(run, 3), "below": None},
+        {"what": "the sandbox, to a worker", "adds s": round(sandbox, 3), "below": LIMIT_SANDBOX},
     ]
     plain = median(seconds["directory"])
     report(f"Hub sources; from a directory {plain:.2f} s", rows, json=options.json)

@@ -17,6 +17,7 @@ from gymnasium import spaces
 
 import envhub
 from envhub.worker import session
+from envhub.worker.buffers import OUTCOME
 from envhub.worker.protocol import Done, Opened, Stepped, Tick, WasReset, encode
 from envhub.worker.spaces import BoxSpec, encode_space
 from envhub.worker.values import portable
@@ -54,7 +55,7 @@ class Double(gym.Env):
         return self.look(), {"told": self.turn("reset")}
 
     def step(self, action):
-        told = self.turn("step")
+        told = self.turn("step" if self.count == 0 else "second step")
         self.count += 1
         return self.look(), 1.0, False, False, {"told": told}
 
@@ -130,6 +131,15 @@ def sends_noise():
 
 
 def sends_nothing():
+    send_and_sleep(framed(b""))
+
+
+def tells_no_such_success():
+    frame = sys._getframe()
+    while not hasattr(frame.f_locals.get("self"), "_outcome"):
+        frame = frame.f_back
+    worker, number = frame.f_locals["self"], request().id
+    OUTCOME.pack_into(worker._outcome, 0, number, 1.0, False, False, 7)
     send_and_sleep(framed(b""))
 
 
