@@ -45,7 +45,8 @@ def remember(bwrap: str, note: str) -> None:
 
 def forget() -> None:
     """A worker did not start: try anew next time."""
-    _place().unlink(missing_ok=True)
+    with suppress(OSError):  # it is not there, or not ours to change
+        _place().unlink()
 
 
 def _place() -> Path:
