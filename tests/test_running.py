@@ -192,6 +192,14 @@ def test_the_benchmarks_own_policy_runs_beside_the_env_and_is_resumed(out):
 # Nothing is left behind
 
 
+def test_a_finished_run_that_is_resumed_leaves_no_worker(out):
+    evaluate(str(WALK), "expert", tasks="near", episodes=1, workers=1, out=out)
+    before = outcomes(out)
+    assert resume_run(out, 2, _Silent()).complete
+    assert outcomes(out) == before
+    assert not descendants(os.getpid())
+
+
 @pytest.mark.parametrize(
     ("question", "kind"),
     [

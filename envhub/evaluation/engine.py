@@ -482,7 +482,8 @@ class Engine:
         self.progress.slots[slot.index] = what
 
     def _close(self) -> None:
-        workers = [slot.remote.worker for slot in self._slots if slot.remote is not None]
+        remotes = [self._first, *(slot.remote for slot in self._slots)]
+        workers = [remote.worker for remote in remotes if remote is not None]
         workers += self._leaving
         for worker in workers:
             if isinstance(worker, Worker):
