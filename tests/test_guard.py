@@ -26,7 +26,7 @@ def say(text):
     os.write(1, text.encode() + b"\\n")  # at once, since several write here
 host, scratch = sys.argv[1:]
 marker = os.open(scratch + "/../marker", os.O_RDONLY)  # all that descends from here holds it
-stand_guard(int(host) or os.getppid(), Path(scratch))
+stand_guard(int(host) or os.getppid(), scratch)
 {body}
 """
 DAEMON = """

@@ -1,6 +1,7 @@
 """What the guard of a worker in a sandbox bounds from outside: the number and memory of processes.
 
-What the kernel can bound, the worker takes on itself: `envhub.runtime.limits`.
+What the kernel can bound, the worker takes on itself: `envhub.runtime.limits`. Every guard imports
+this, and would wait 12 ms for pathlib.
 """
 
 import math
@@ -8,7 +9,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from envhub.runtime import seccomp
 
@@ -66,12 +66,12 @@ def too_much_memory(root: int, memory_mb: int) -> bool:
 
 
 def _resident(pid: int) -> int:
-    pages = _read(Path("/proc", str(pid), "statm")).split()
+    pages = _read(f"/proc/{pid}/statm").split()
     return int(pages[1]) * _PAGE if pages else 0
 
 
 def _proportional(pid: int) -> int:
-    for line in _read(Path("/proc", str(pid), "smaps_rollup")).splitlines():
+    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
     return _resident(pid)  # it has ended, or hides this
@@ -81,20 +81,21 @@ def _descendants(root: int) -> Iterator[int]:
     pending = [root]
     while pending:
         threads = _threads(pending.pop())
-        children = [int(pid) for thread in threads for pid in _read(thread / "children").split()]
+        children = [int(pid) for thread in threads for pid in _read(f"{thread}/children").split()]
         yield from children
         pending += children
 
 
-def _threads(pid: int) -> list[Path]:
+def _threads(pid: int) -> list[str]:
     try:
-        return list(Path("/proc", str(pid), "task").iterdir())
+        return [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
     except OSError:  # it has ended
         return []
 
 
-def _read(file: Path) -> str:
+def _read(path: str) -> str:
     try:
-        return file.read_text(encoding="ascii")
+        with open(path, encoding="ascii") as file:
+            return file.read()
     except OSError:
         return ""

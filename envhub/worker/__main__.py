@@ -28,10 +28,10 @@ def main(arguments: list[str]) -> None:
             from envhub.worker.nursery import tend
 
             order = tend(int(descriptor), int(host_pid))
-            stand_guard(int(host_pid), Path(order.scratch))
+            stand_guard(int(host_pid), order.scratch)
             _serve("env", order.channel)
         case [role, descriptor, host_pid, scratch]:
-            stand_guard(int(host_pid), Path(scratch) if scratch else None)
+            stand_guard(int(host_pid), scratch)
             _serve(role, int(descriptor))
 
 

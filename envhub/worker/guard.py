@@ -5,13 +5,14 @@ wait: for the worker's end, or for the signal that says that the host has ended 
 is a subreaper, so that processes which an env started and abandoned become its children, and die.
 It removes the worker's scratch directory at the end. Of a worker in a sandbox it also bounds the
 number of processes and the memory of all of them.
+
+It imports little, and no pathlib: what it takes to start and to end is added to every worker.
 """
 
 import ctypes
 import os
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 PR_SET_PDEATHSIG = 1
@@ -30,8 +31,13 @@ class Watch(NamedTuple):
     memory_mb: int | None
 
 
-def stand_guard(host_pid: int, scratch: Path | None) -> None:
-    """Fork: returns in the worker; the guard stays here until it ends."""
+def stand_guard(host_pid: int, scratch: str) -> None:
+    """Fork: returns in the worker; the guard stays here until it ends.
+
+    Args:
+        host_pid: The process that this one ends with.
+        scratch: The directory to remove at the end; none if it is empty.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     if not _bind(host_pid):
         _remove(scratch)
@@ -48,7 +54,7 @@ def stand_guard(host_pid: int, scratch: Path | None) -> None:
     _wait(worker_pid, scratch, None)
 
 
-def guard(worker_pid: int, host_pid: int, scratch: Path, watch: Watch) -> NoReturn:
+def guard(worker_pid: int, host_pid: int, scratch: str, watch: Watch) -> NoReturn:
     """Be the guard of a worker in a sandbox that was started before."""
     if not _bind(host_pid):
         _end_descendants(worker_pid)
@@ -73,7 +79,7 @@ def _bind(host_pid: int) -> bool:
     return os.getppid() == host_pid
 
 
-def _wait(worker_pid: int, scratch: Path | None, watch: Watch | None) -> NoReturn:
+def _wait(worker_pid: int, scratch: str, watch: Watch | None) -> NoReturn:
     too_much = _supervise(watch) if watch else None
     status: int | None = None
     while status is None:
@@ -107,12 +113,17 @@ def _supervise(watch: Watch) -> Callable[[], bool]:
     return lambda: memory is not None and bounds.too_much_memory(me, memory)
 
 
-def _remove(scratch: Path | None) -> None:
-    if scratch is not None:
-        # Imported here, so that the guard stays small while it waits.
+def _remove(scratch: str) -> None:
+    if not scratch:
+        return
+    try:
+        os.rmdir(scratch)
+    except OSError:  # something was left there
+        from pathlib import Path
+
         from envhub.process import remove_tree
 
-        remove_tree(scratch)
+        remove_tree(Path(scratch))
 
 
 def _reap(worker_pid: int) -> int | None:
@@ -143,8 +154,8 @@ def _end_descendants(worker_pid: int) -> None:
 
 
 def _children() -> list[int]:
-    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii")
-    return [int(part) for part in text.split()]
+    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+        return [int(part) for part in file.read().split()]
 
 
 def _kill(pid: int) -> None:
@@ -156,7 +167,7 @@ def _kill(pid: int) -> None:
 
 def _close_descriptors(keep: int) -> None:
     """The guard holds nothing else open: the host must see the worker's sockets and pipes end."""
-    highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+    highest = max(map(int, os.listdir("/proc/self/fd")))
     os.closerange(3, max(3, keep))
     os.closerange(max(2, keep) + 1, highest + 1)
     null = os.open(os.devnull, os.O_RDWR)

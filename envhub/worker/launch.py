@@ -24,8 +24,6 @@ def launch(arguments: list[str]) -> None:
         os.set_inheritable(int(supervisor), False)  # the guard's own end
         limit(memory)
         os.execv(command[0], command)  # noqa: S606 - the worker itself
-    from pathlib import Path
-
     from envhub.worker.guard import Watch, guard
 
-    guard(worker_pid, int(host_pid), Path(scratch), Watch(int(supervisor), memory))
+    guard(worker_pid, int(host_pid), scratch, Watch(int(supervisor), memory))
