@@ -86,12 +86,12 @@ def main() -> int:
     sandbox = added(starts, "sandboxed", "free")
     rows = [
         {"what": "a stored source, to a run", "adds s": round(source, 3), "below": LIMIT_SOURCE},
-        {"what": "the sandbox, to a run", "adds s": round(run, 3), "below": None},
+        {"what": "the sandbox, to a run", "adds s": round(run, 3), "below": LIMIT_SANDBOX},
         {"what": "the sandbox, to a worker", "adds s": round(sandbox, 3), "below": LIMIT_SANDBOX},
     ]
     plain = median(seconds["directory"])
     report(f"Hub sources; from a directory {plain:.2f} s", rows, json=options.json)
-    return 0 if source < LIMIT_SOURCE and sandbox < LIMIT_SANDBOX else 1
+    return 0 if source < LIMIT_SOURCE and max(run, sandbox) < LIMIT_SANDBOX else 1
 
 
 if __name__ == "__main__":
