@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,8 @@ from envhub.hookspecs import PROJECT, EnvWrapper
 from envhub.types import NAME, Benchmark, Task
 
 if TYPE_CHECKING:
+    from importlib import metadata
+
     from envhub.records import EpisodeRecord
     from envhub.results.run import Run
     from envhub.results.summary import Summary
@@ -47,11 +49,18 @@ def installed() -> tuple[Installed, ...]:
     """All plugins, by name, without importing any."""
     wanted = chosen()
     found: set[Installed] = set()
-    for point in metadata.entry_points(group=GROUP):
+    for point in _entry_points(GROUP):
         if point.dist is not None and (wanted is None or point.name in wanted):
             about = point.dist.metadata  # every access reads the file anew
             found.add(Installed(point.name, point.value, about["Name"], about["Version"]))
     return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
+
+
+def _entry_points(group: str) -> "metadata.EntryPoints":
+    # Imported here: a worker that loads an env file has no use for it, and would wait 12 ms.
+    from importlib import metadata
+
+    return metadata.entry_points(group=group)
 
 
 def chosen() -> tuple[str, ...] | None:
@@ -157,7 +166,7 @@ class Plugins:
 
     def load_observers(self) -> None:
         """Import and register every installed observer."""
-        for point in metadata.entry_points(group=OBSERVERS):
+        for point in _entry_points(OBSERVERS):
             owner = point.dist.metadata["Name"] if point.dist is not None else None
             with _boundary(point.name, "cannot be imported", owner):
                 module = import_module(point.value)

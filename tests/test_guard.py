@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,11 +11,12 @@ from pathlib import Path
 import pytest
 from test_faults import ROOT, alive, children, wait_for_end, wait_until
 
-from envhub.process import GUARDED
+from envhub.process import GUARDED, spawn
 from envhub.runtime.sandbox import trouble
-from envhub.types import Confinement
+from envhub.types import HERE, Confinement
 from envhub.worker.guard import SIGNALS
 from envhub.worker.host import Worker
+from envhub.worker.launch import python_for, together
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -237,11 +239,30 @@ def test_the_signals_that_it_waits_for_are_blocked_when_it_starts():
     assert set(SIGNALS) == set(GUARDED)
 
 
-def test_before_a_worker_is_started_little_is_imported():
-    code = "import sys; import envhub.worker.launch; print(*sys.modules)"
+def test_the_guard_of_a_sandbox_imports_little():
+    code = "import sys, envhub.worker.guard, envhub.runtime.bounds; print(*sys.modules)"
     command = [sys.executable, "-P", "-S", "-c", code]
     loaded = subprocess.run(command, env={"PYTHONPATH": ROOT}, capture_output=True, check=True)
-    assert {b"pathlib", b"typing", b"ctypes", b"signal"}.isdisjoint(loaded.stdout.split())
+    assert {b"pathlib", b"typing", b"re", b"dataclasses"}.isdisjoint(loaded.stdout.split())
+
+
+@pytest.mark.parametrize("shell", [("/bin/sh",), ("bash", "--posix")])
+@pytest.mark.parametrize("command", [["false"], ["sleep", "0.3"], ["/nonexistent/bwrap"]])
+def test_any_shell_starts_a_worker_and_its_guard_and_the_guard_tells_how_it_ended(
+    shell, command, tmp_path
+):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    ours, theirs = socket.socketpair()
+    with ours, theirs, (tmp_path / "output").open("wb") as output:
+        guard = [*python_for(HERE, "envhub.worker.guard", "-S"), str(os.getpid()), str(scratch)]
+        _, *words = together(command, [*guard, str(ours.fileno()), ""])
+        fds = (ours.fileno(), theirs.fileno())
+        child = spawn([*shell, *words], env={}, cwd=tmp_path, output=output.fileno(), pass_fds=fds)
+    expected = {"false": 1, "sleep": 0, "/nonexistent/bwrap": 127}
+    assert child.wait(20.0)
+    assert child.end() == expected[command[0]]
+    assert not scratch.exists()
 
 
 def living_in(home):

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 from textwrap import dedent
 
@@ -111,6 +112,8 @@ def test_what_run_json_says(out, tmp_path):
     assert policy["placement"] == "process"
     assert said["runtime"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert said["runtime"]["packages"]["numpy"] == np.__version__
+    versions = {name: metadata.version(name) for name in said["runtime"]["packages"]}
+    assert said["runtime"]["packages"] == versions
     assert said["protection"]["process"] is False
     assert (said["limits"]["step"], said["retries"]) == (7, 3)
 

@@ -25,9 +25,9 @@ import pytest
 import envhub
 from envhub.errors import WorkerDied
 from envhub.runtime import bounds, landlock, limits, rendering, visible
+from envhub.runtime.confine import Protection
 from envhub.runtime.sandbox import (
     HomeExposed,
-    Protection,
     SandboxUnavailable,
     choose,
     command,
@@ -48,8 +48,9 @@ LAUNCH = """if True:
     from pathlib import Path
     asked = json.loads(sys.argv[1])
     sys.path.append(asked["root"])
-    from envhub.runtime import bounds, limits, visible
-    from envhub.runtime.sandbox import Protection, command
+    from envhub.runtime import bounds, visible
+    from envhub.runtime.confine import Protection
+    from envhub.runtime.sandbox import command
     from envhub.runtime.variables import worker_variables
 
     protection = Protection(**asked["protection"])
@@ -63,7 +64,6 @@ LAUNCH = """if True:
         env=worker_variables(scratch),
         cwd=scratch,
         pass_fds=(theirs.fileno(), *asked["descriptors"]),
-        preexec_fn=lambda: limits.limit(protection.memory_mb),
         stdin=subprocess.DEVNULL,
     )
     theirs.close()
@@ -92,7 +92,7 @@ INSIDE = """if True:
     from pathlib import Path
     asked = json.loads(sys.argv[1])
     sys.path.append(asked["root"])
-    from envhub.runtime.sandbox import Protection, confine
+    from envhub.runtime.confine import Protection, confine
     from time import perf_counter
 
     begin = perf_counter()
@@ -982,7 +982,7 @@ def test_a_process_with_threads_is_not_shut_in(directory):
     code = """if True:
         import threading
         from pathlib import Path
-        from envhub.runtime.sandbox import Protection, confine
+        from envhub.runtime.confine import Protection, confine
         threading.Thread(target=threading.Event().wait, daemon=True).start()
         try:
             protection = Protection("landlock", False, None, None, None)

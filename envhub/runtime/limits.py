@@ -1,4 +1,4 @@
-"""The kernel's limits for each process in a sandbox. Imports little: see `worker.launch`."""
+"""The kernel's limits for each process in a sandbox."""
 
 import resource
 
@@ -8,8 +8,6 @@ CPU_SECONDS = 7 * 24 * 3600
 """The time of one process. Requests have limits of their own; this ends what escapes them."""
 _DESCRIPTORS = 4096
 _MB = 2**20
-_LIKELY_VICTIM = "500"
-"""When memory is short the kernel ends workers before the processes of the user's session."""
 
 
 def limit(memory_mb: int | None) -> None:
@@ -34,8 +32,3 @@ def limit(memory_mb: int | None) -> None:
         _, hard = resource.getrlimit(kind)
         lowest = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
         resource.setrlimit(kind, (lowest, lowest))
-    try:
-        with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-            file.write(_LIKELY_VICTIM)
-    except OSError:  # not to be had in some containers
-        return

@@ -1,26 +1,24 @@
 """The sandbox that code from the Hub runs in: bubblewrap, or Landlock with seccomp, or none.
 
 The host chooses one (`choose`) and starts the worker with what `command` makes of its command
-line. Inside, before anything foreign is loaded, the worker shuts itself in (`confine`). What does
-not work is an error: nothing here falls back to something weaker.
+line. Inside, before anything foreign is loaded, the worker shuts itself in (`runtime.confine`).
+What does not work is an error: nothing here falls back to something weaker.
 """
 
-import ctypes
 import os
 import shutil
-import socket
-import struct
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from envhub import process
 from envhub.errors import EnvHubError, ExitCode
-from envhub.runtime import bounds, landlock, limits, seccomp, visible
+from envhub.runtime import bounds, landlock, limits, seccomp, trials, visible
+from envhub.runtime.confine import Kind, Protection
 
-Kind = Literal["bubblewrap", "landlock", "none"]
 Wanted = Literal["auto", "bubblewrap", "landlock", "none"]
 
 _TIMEOUT = 20.0
@@ -66,24 +64,6 @@ class HomeExposed(EnvHubError):
             "directory. Move what is needed into a directory of its own."
         )
         self.path = path
-
-
-@dataclass(frozen=True, slots=True)
-class Protection:
-    """What stands between foreign code and this machine, as a run records it."""
-
-    sandbox: Kind
-    network: bool
-    """Whether the code can reach it."""
-    memory_mb: int | None
-    """Of all its processes together, and of each."""
-    processes: int | None
-    """Processes and threads."""
-    file_mb: int | None
-
-    def to_json(self) -> dict[str, str | int | bool | None]:
-        """As it stands in a run's record."""
-        return asdict(self)
 
 
 def protect(kind: Kind, *, network: bool, memory_mb: int | None) -> Protection:
@@ -135,8 +115,6 @@ def _known_trouble(kind: Kind) -> str | None:
     bwrap = shutil.which("bwrap") if kind == "bubblewrap" else None
     if bwrap is None:
         return trouble(kind)
-    from envhub.runtime import trials
-
     if trials.recall(bwrap) is not None:
         return seccomp.trouble()
     problem = trouble(kind)
@@ -148,11 +126,6 @@ def _known_trouble(kind: Kind) -> str | None:
 def _trouble_inside() -> str | None:
     if shutil.which("bwrap") is None:
         return "bwrap is not on PATH"
-    # Imported here, since every worker imports this module.
-    import tempfile
-
-    from envhub import process
-
     with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
         idle = (sys.executable, "-V")  # the least that shows that it can be started inside
         readable = visible.interpreter_paths()
@@ -168,7 +141,7 @@ def _trouble_inside() -> str | None:
 def command(
     protection: Protection, argv: Sequence[str], *, scratch: Path, readable: Sequence[Path]
 ) -> list[str]:
-    """The command line that starts a worker, which then has to `confine` itself.
+    """The command line that starts a worker, which then has to shut itself in.
 
     Args:
         protection: From `protect`.
@@ -236,65 +209,7 @@ def _system_binds(*, network: bool) -> Iterator[str]:
 @cache
 def _options(bwrap: str) -> str:
     """The options that it knows, as its help lists them."""
-    # Imported here, since every worker imports this module.
-    from envhub import process
-    from envhub.runtime import trials
-
     if kept := trials.recall(bwrap):
         return kept
     done = process.run([bwrap, "--help"], timeout=_TIMEOUT)
     return done.stdout + done.stderr if done else ""
-
-
-def confine(
-    protection: Protection,
-    *,
-    scratch: Path,
-    readable: Sequence[Path],
-    supervisor: int,
-    abi: int = landlock.NEWEST,
-) -> None:
-    """Shut this process in, for good, before it loads anything foreign. It has one thread yet.
-
-    Args:
-        protection: As in `command`.
-        scratch: As in `command`.
-        readable: As in `command`.
-        supervisor: A socket whose other end `bounds.supervise` reads; closed here.
-        abi: The version of Landlock to use if the kernel has it.
-    """
-    if len(list(Path("/proc/self/task").iterdir())) > 1:
-        raise RuntimeError("A process with several threads cannot be shut in: only one would be.")
-    _give_up_privileges()
-    if protection.sandbox == "landlock":
-        abi = min(abi, landlock.version()[0])
-        landlock.restrict(
-            readable=(
-                *visible.ROOTS,
-                *visible.system_files(network=protection.network),
-                *visible.PROC,
-                *readable,
-            ),
-            writable=(scratch,),
-            devices=(*visible.DEVICES, *visible.gpus()),
-            network=protection.network,
-            abi=abi,
-        )
-        rules = seccomp.rules_beside_landlock(network=protection.network, abi=abi, pid=os.getpid())
-    else:
-        rules = seccomp.rules_in_namespaces(network=protection.network, root=os.getuid() == 0)
-    listener = seccomp.install(rules)
-    with socket.socket(fileno=supervisor) as connection:
-        socket.send_fds(connection, [b"+"], [listener])
-    os.close(listener)
-
-
-_NO_NEW_PRIVS = 38
-_CAPABILITIES = struct.pack("=Ii", 0x20080522, 0), bytes(24)
-"""The header of version 3 for the caller, and no capability in any set."""
-
-
-def _give_up_privileges() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or libc.capset(*_CAPABILITIES) != 0:
-        raise OSError(ctypes.get_errno(), "Privileges could not be given up")

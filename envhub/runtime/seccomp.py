@@ -8,11 +8,9 @@ processes of a user, and does not bind root.
 
 import ctypes
 import errno
-import fcntl
 import os
-import select
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _EVERY_BIT = 0xFFFFFFFF
@@ -20,8 +18,6 @@ _EVERY_BIT = 0xFFFFFFFF
 
 class Rule(NamedTuple):
     """A system call that fails: always, or depending on the lower half of one argument."""
-
-    # No dataclass: every guard imports this module, and would wait 10 ms for `dataclasses`.
 
     call: str
     error: int = errno.EPERM
@@ -66,8 +62,8 @@ def install(rules: Iterable[Rule]) -> int:
     It has already forbidden itself new privileges.
 
     Returns:
-        A descriptor for `answer`. Whoever holds it decides, so it must be gone before foreign code
-        comes.
+        A descriptor for `bounds.supervise`. Whoever holds it decides, so it must be gone before
+        foreign code comes.
     """
     program = assemble(rules, os.uname().machine)
     code = ctypes.create_string_buffer(program, len(program))
@@ -80,29 +76,6 @@ def install(rules: Iterable[Rule]) -> int:
     raise OSError(error, f"The seccomp filter could not be installed: {os.strerror(error)}")
 
 
-def answer(listener: int, may_start: Callable[[], bool]) -> None:
-    """Answer requests for new processes until nobody is left who could ask."""
-    poll = select.poll()
-    poll.register(listener, select.POLLIN)
-    try:
-        while poll.poll()[0][1] & select.POLLIN:
-            _answer_one(listener, may_start)
-    finally:
-        os.close(listener)  # without it, nothing more can be started
-
-
-def _answer_one(listener: int, may_start: Callable[[], bool]) -> None:
-    request = bytearray(_NOTIFICATION)
-    try:
-        fcntl.ioctl(listener, _RECEIVE, request)
-        (number,) = struct.unpack_from("=Q", request)
-        error, flags = (0, _CONTINUE) if may_start() else (-errno.EAGAIN, 0)
-        fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, error, flags))
-    except OSError as exc:
-        if exc.errno != errno.ENOENT:  # who asked has died meanwhile
-            raise
-
-
 # Assembling: struct sock_filter of linux/filter.h, struct seccomp_data of linux/seccomp.h
 
 _INSTRUCTION = struct.Struct("=HBBI")
@@ -113,7 +86,6 @@ _SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
 _LISTEN, _UNHURRIED = 1 << 3 | 1 << 2, 1 << 5
 """NEW_LISTENER with SPEC_ALLOW, without which older kernels slow the process down, and
 WAIT_KILLABLE_RECV."""
-_RECEIVE, _SEND, _NOTIFICATION, _CONTINUE = 0xC0502100, 0xC0182101, 80, 1
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """The column of the table below, and the architecture's number in linux/audit.h."""

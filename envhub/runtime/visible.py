@@ -5,6 +5,7 @@ import pwd
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 ROOTS = tuple(
@@ -90,18 +91,18 @@ def _links(path: Path) -> Iterator[Path]:
 
 
 def holds_home(path: Path) -> bool:
-    """Whether the user's home directory is this one or lies in it."""
-    return any(
-        home.is_relative_to(path) or home.resolve().is_relative_to(path.resolve())
-        for home in _homes()
-    )
+    """Whether the user's home directory is this one or lies in it, as spelled or as it resolves."""
+    above = {path, path.resolve()}
+    homes = _homes(os.environ.get("HOME", ""), os.getuid())
+    return any(home.is_relative_to(each) for home in homes for each in above)
 
 
-def _homes() -> Iterator[Path]:
-    if os.environ.get("HOME"):
-        yield Path(os.environ["HOME"])
+@cache
+def _homes(variable: str, user: int) -> frozenset[Path]:
+    homes = {Path(variable)} if variable else set()
     with suppress(KeyError):  # a user without an entry, as containers have them
-        yield Path(pwd.getpwuid(os.getuid()).pw_dir)
+        homes.add(Path(pwd.getpwuid(user).pw_dir))
+    return frozenset(homes | {home.resolve() for home in homes})
 
 
 def apart(paths: Iterable[Path]) -> list[Path]:

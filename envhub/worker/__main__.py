@@ -1,10 +1,10 @@
 """A worker process, with its guard.
 
     python -m envhub.worker env|policy DESCRIPTOR HOST_PID SCRATCH
-    python -m envhub.worker inside DESCRIPTOR SUPERVISOR SHELTER
+    python -m envhub.worker inside DESCRIPTOR SUPERVISOR GUARD SHELTER
     python -m envhub.worker nursery DESCRIPTOR HOST_PID
 
-The second form is a worker in a sandbox; `envhub.worker.launch` starts and guards it. Both run
+The second form is a worker in a sandbox, whose guard is `envhub.worker.guard`. Both run
 without `site`, so that no code of installed packages runs before the sandbox is closed. The third
 forks workers that are not in a sandbox.
 """
@@ -21,7 +21,8 @@ from envhub.worker.guard import enter_worker, stand_guard
 def main(arguments: list[str]) -> None:
     """Serve one host until it closes the channel."""
     match arguments:
-        case ["inside", descriptor, supervisor, shelter]:
+        case ["inside", descriptor, supervisor, guard, shelter]:
+            os.close(int(guard))  # the guard's own end of the socket
             _go_inside(shelter, int(supervisor))
             _serve("env", int(descriptor))
         case ["nursery", descriptor, host_pid]:
@@ -37,10 +38,14 @@ def main(arguments: list[str]) -> None:
 
 def _go_inside(shelter: str, supervisor: int) -> None:
     enter_worker()  # if the guard has died already, `confine` cannot reach it
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)
+    for name in ("OLDPWD", "SHLVL", "_"):  # what some shells add
+        os.environ.pop(name, None)
     import json
     import site
 
-    from envhub.runtime.sandbox import Protection, confine
+    from envhub.runtime.confine import Protection, confine
 
     told = json.loads(shelter)
     readable = [Path(path) for path in told["readable"]]

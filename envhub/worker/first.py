@@ -98,7 +98,9 @@ def _start(
 def _load(remote: RemoteEnv, wanted: Wanted, interpreter: Interpreter) -> Loaded:
     try:
         with explaining(wanted.source, interpreter):
-            remote.load(wanted.source, wanted.env_args, wanted.horizon, alone=wanted.alone)
+            remote.load(
+                wanted.source, wanted.env_args, wanted.horizon, alone=wanted.alone, listing=True
+            )
             return remote.answer(Loaded)
     except BaseException:
         close_workers([remote.worker], limit=wanted.limits.close)

@@ -6,14 +6,17 @@ is a subreaper, so that processes which an env started and abandoned become its 
 It removes the worker's scratch directory at the end. Of a worker in a sandbox it also bounds the
 number of processes and the memory of all of them.
 
-It imports little, and no pathlib: what it takes to start and to end is added to every worker.
+It imports little, neither pathlib nor typing: what it takes to start is added to every worker.
 """
 
 import ctypes
 import os
 import signal
 from collections.abc import Callable
-from typing import NamedTuple, NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -21,14 +24,6 @@ SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 """What a guard waits for. `process.spawn` blocks them, so that none comes too early."""
 _PERIOD = 0.5
 """Seconds between two looks at the memory of a worker in a sandbox."""
-
-
-class Watch(NamedTuple):
-    """What to keep within bounds."""
-
-    supervisor: int
-    """The socket for `bounds.supervise`."""
-    memory_mb: int | None
 
 
 def stand_guard(host_pid: int, scratch: str) -> None:
@@ -51,17 +46,25 @@ def stand_guard(host_pid: int, scratch: str) -> None:
         os.setpgid(0, 0)
         return
     _close_descriptors(keep=-1)
-    _wait(worker_pid, scratch, None)
+    _wait(worker_pid, scratch)
 
 
-def guard(worker_pid: int, host_pid: int, scratch: str, watch: Watch) -> NoReturn:
-    """Be the guard of a worker in a sandbox that was started before."""
-    if not _bind(host_pid):
-        _end_descendants(worker_pid)
+def main(arguments: list[str]) -> "NoReturn":
+    """Be the guard of a worker in a sandbox, which is a child of this process already.
+
+    Args:
+        arguments: The host's pid, the scratch directory, the descriptor of the guard's end of the
+            supervisor's socket, the bound of memory in MB or nothing, and the worker's pid.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # some shells let them pass again
+    host_pid, scratch, supervisor, memory_mb, worker_pid = arguments
+    if not _bind(int(host_pid)):
+        _end_descendants(int(worker_pid))
         _remove(scratch)
         os._exit(1)
-    _close_descriptors(keep=watch.supervisor)
-    _wait(worker_pid, scratch, watch)
+    _close_descriptors(keep=int(supervisor))
+    too_much = _supervise(int(supervisor), int(memory_mb) if memory_mb else None)
+    _wait(int(worker_pid), scratch, too_much)
 
 
 def enter_worker() -> None:
@@ -79,8 +82,7 @@ def _bind(host_pid: int) -> bool:
     return os.getppid() == host_pid
 
 
-def _wait(worker_pid: int, scratch: str, watch: Watch | None) -> NoReturn:
-    too_much = _supervise(watch) if watch else None
+def _wait(worker_pid: int, scratch: str, too_much: Callable[[], bool] | None = None) -> "NoReturn":
     status: int | None = None
     while status is None:
         if too_much is None:
@@ -90,27 +92,25 @@ def _wait(worker_pid: int, scratch: str, watch: Watch | None) -> NoReturn:
             seen = info.si_signo if info else 0
         if seen == signal.SIGTERM:
             break
-        if seen:
-            status = _reap(worker_pid)
-        elif too_much is not None and too_much():
+        status = _reap(worker_pid)
+        if status is None and not seen and too_much is not None and too_much():
             status = 128 + signal.SIGKILL  # as the kernel would end it
     _end_descendants(worker_pid)
     _remove(scratch)
     os._exit(128 + signal.SIGTERM if status is None else status)
 
 
-def _supervise(watch: Watch) -> Callable[[], bool]:
+def _supervise(supervisor: int, memory_mb: int | None) -> Callable[[], bool]:
     """Answer the worker's requests for processes; the result tells if it uses too much memory."""
-    # Imported here: only those of a sandbox need them, and the worker starts meanwhile.
+    # Imported here: only those of a sandbox need them.
     import socket
     import threading
 
     from envhub.runtime import bounds
 
-    connection, me = socket.socket(fileno=watch.supervisor), os.getpid()
+    connection, me = socket.socket(fileno=supervisor), os.getpid()
     threading.Thread(target=bounds.supervise, args=(connection, me), daemon=True).start()
-    memory = watch.memory_mb
-    return lambda: memory is not None and bounds.too_much_memory(me, memory)
+    return lambda: memory_mb is not None and bounds.too_much_memory(me, memory_mb)
 
 
 def _remove(scratch: str) -> None:
@@ -132,8 +132,8 @@ def _reap(worker_pid: int) -> int | None:
     while True:
         try:
             pid, raw = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return status
+        except ChildProcessError:  # nobody is left; some shells reap one that ended under them
+            return 1 if status is None else status
         if pid == 0:
             return status
         if pid == worker_pid:

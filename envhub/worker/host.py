@@ -1,10 +1,8 @@
 """A worker process as the host sees it: starting it, asking it, ending it."""
 
-import json
 import math
 import os
 import select
-import socket
 import sys
 import tempfile
 import time
@@ -13,7 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
-import envhub
 from envhub.errors import (
     UnsupportedPlatform,
     WorkerDied,
@@ -22,13 +19,12 @@ from envhub.errors import (
     WorkerTimeout,
 )
 from envhub.process import Child, describe_exit, remove_tree, spawn
-from envhub.runtime.sandbox import command, protect
 from envhub.runtime.trials import forget
 from envhub.runtime.variables import worker_variables
-from envhub.runtime.visible import interpreter_paths
 from envhub.types import HERE, Confinement, Interpreter
 from envhub.worker import nursery
 from envhub.worker.channel import BrokenChannel, HostChannel
+from envhub.worker.launch import python_for, start_inside
 from envhub.worker.log import Log
 from envhub.worker.protocol import (
     Failed,
@@ -43,13 +39,6 @@ from envhub.worker.protocol import (
 )
 
 Role = Literal["env", "policy"]
-
-# The package is found by its path, whatever the interpreter's own is. Its directory comes last, so
-# that it adds this package and shadows nothing.
-_BOOT = "import sys; sys.path.extend({paths!r}); from {module} import {name}; {name}(sys.argv[1:])"
-_MAIN = ("envhub.worker.__main__", "main")
-_LAUNCH = ("envhub.worker.launch", "launch")
-_ROOT = str(Path(envhub.__file__).parent.parent)
 
 
 class Worker:
@@ -99,61 +88,33 @@ class Worker:
             undo.callback(self.channel.close)
             self.log = Log(log)
             undo.callback(self.log.close)
-            self.child = (
-                self._start_inside(confinement, interpreter)
-                if confinement and self._confined
-                else self._start(role, interpreter)
-            )
+            self.child = self._start(role, confinement, interpreter)
             undo.pop_all()
         self.channel.worker_end.close()
         self.log.hand_over()
 
-    def _start(self, role: Role, interpreter: Interpreter) -> Child:
+    def _start(
+        self, role: Role, confinement: Confinement | None, interpreter: Interpreter
+    ) -> Child:
+        scratch, output = self._scratch, self.log.write_end
         end = self.channel.worker_end.fileno()
-        foreign, isolated = role == "env", interpreter.kind == "isolated"
-        python, output = _python(interpreter, _MAIN), self.log.write_end
-        if foreign:
-            variables = worker_variables(self._scratch, isolated=isolated)
-            return nursery.start(python, variables, self._scratch, end, output)
+        if confinement is not None and self._confined:
+            return start_inside(
+                confinement, interpreter, scratch=scratch, channel=end, output=output
+            )
+        isolated = interpreter.kind == "isolated"
+        python = python_for(interpreter, "envhub.worker.__main__")
+        if role == "env":
+            variables = worker_variables(scratch, isolated=isolated)
+            return nursery.start(python, variables, scratch, end, output)
         return spawn(
-            [*python, role, str(end), str(os.getpid()), str(self._scratch)],
+            [*python, role, str(end), str(os.getpid()), str(scratch)],
             # A policy is the user's own: it has their variables, home and directory.
             env=_users_own(isolated=isolated),
             cwd=Path.cwd(),
             output=output,
             pass_fds=(end,),
         )
-
-    def _start_inside(self, confinement: Confinement, interpreter: Interpreter) -> Child:
-        """Start it in a sandbox: a guard, which starts the worker there and watches it."""
-        protection = protect(
-            confinement.sandbox, network=confinement.network, memory_mb=confinement.memory_mb
-        )
-        isolated = interpreter.kind == "isolated"
-        readable = (
-            *interpreter_paths(Path(interpreter.python) if isolated else None),
-            *map(Path, (*interpreter.paths, *confinement.readable)),
-        )
-        shelter = {"protection": protection.to_json(), "readable": list(map(str, readable))}
-        ours, theirs = socket.socketpair()
-        with ours, theirs:
-            end, supervisor = self.channel.worker_end.fileno(), theirs.fileno()
-            inside = [
-                *_python(interpreter, _MAIN, "-S"),
-                *("inside", str(end), str(supervisor), json.dumps(shelter)),
-            ]
-            # The guard, which stays outside, always runs on the host's interpreter.
-            guard = (*_python(HERE, _LAUNCH, "-S"), str(os.getpid()), str(self._scratch))
-            return spawn(
-                [
-                    *(*guard, str(ours.fileno()), str(confinement.memory_mb or "")),
-                    *command(protection, inside, scratch=self._scratch, readable=readable),
-                ],
-                env=worker_variables(self._scratch, isolated=isolated),
-                cwd=self._scratch,
-                output=self.log.write_end,
-                pass_fds=(end, ours.fileno(), supervisor),
-            )
 
     def next_id(self) -> int:
         """The number of the next request."""
@@ -381,14 +342,6 @@ class Worker:
     def _what(self) -> str:
         what = f"{self._verb} of {self.subject}" if self.subject else self._verb
         return f"{what} in {self.name}" if self.name else what
-
-
-def _python(interpreter: Interpreter, target: tuple[str, str], *options: str) -> tuple[str, ...]:
-    """The beginning of a command line that runs a function of EnvHub: its module and name."""
-    apart = ("-s", "-B") if interpreter.kind == "isolated" else ()
-    module, name = target
-    boot = _BOOT.format(paths=list(interpreter.paths or (_ROOT,)), module=module, name=name)
-    return (interpreter.python, "-P", *apart, *options, "-c", boot)
 
 
 def _users_own(*, isolated: bool) -> dict[str, str]:

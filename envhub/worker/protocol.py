@@ -32,6 +32,8 @@ class Load(_Message, frozen=True):
     """Further plugins whose hooks apply."""
     horizon: int | None = None
     """For files of the published contract whose envs have none of their own."""
+    listing: bool = False
+    """Whether to say which packages are there."""
 
 
 class Open(_Message, frozen=True):
@@ -185,7 +187,7 @@ class Loaded(_Message, frozen=True):
     benchmark: Benchmark
     python: Text
     packages: Annotated[dict[str, Text], msgspec.Meta(max_length=1000)]
-    """The versions of the packages that can change what a simulator computes."""
+    """The versions of those that can change what a simulator computes, if they were asked for."""
 
 
 class Opened(_Message, frozen=True):

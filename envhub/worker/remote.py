@@ -88,11 +88,12 @@ class RemoteEnv:
         horizon: int | None = None,
         *,
         alone: bool = False,
+        listing: bool = False,
     ) -> None:
         """Load a benchmark's code, and unless `alone` the plugins whose hooks apply."""
         code = source.name if isinstance(source, PluginSource) else source
         others = () if alone else chosen() or ()
-        request = Load(self._next(), code, dict(env_args), others, horizon)
+        request = Load(self._next(), code, dict(env_args), others, horizon, listing)
         self.worker.subject = _name(source)
         self.worker.ask(request, self._limits.start, "loading")
 

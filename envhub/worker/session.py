@@ -15,7 +15,6 @@ from envhub.worker.acting import Player, context_of, make_runner
 from envhub.worker.answering import answer_with, encoded, failure
 from envhub.worker.buffers import OUTCOME, SUCCESSES, Buffers
 from envhub.worker.observing import observers
-from envhub.worker.packages import relevant_packages
 from envhub.worker.program import Program, find_task, load_program
 from envhub.worker.protocol import (
     Attach,
@@ -116,8 +115,14 @@ class Session:
 
     def _load(self, request: Load) -> Loaded:
         self._program = load_program(request, self._plugins)
+        packages: dict[str, str] = {}
+        if request.listing:
+            # Imported here, since only the first worker of a run is asked for them.
+            from envhub.worker.packages import relevant_packages
+
+            packages = relevant_packages()
         python = platform.python_version()
-        return Loaded(request.id, self._program.benchmark, python, relevant_packages())
+        return Loaded(request.id, self._program.benchmark, python, packages)
 
     def close(self) -> None:
         """Close the env, if one is open, and the policy beside it."""

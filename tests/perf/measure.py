@@ -1,24 +1,27 @@
 """What the benchmarks share: running cases in turns, and printing what they took."""
 
 import json as json_format
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
 def alternate(cases: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Run all cases in turns, so that what else the machine does meets each alike.
+    """Run all cases in each round, in any order, so that what else happens meets each alike.
 
     Args:
         cases: Each returns what it measured, most often seconds.
         rounds: How often each runs; one round before them does not count.
 
     Returns:
-        What each case returned, in order.
+        What each case returned, round by round.
     """
     measured: dict[str, list[float]] = {name: [] for name in cases}
+    order, shuffle = list(cases), random.Random(0).shuffle
     for number in range(rounds + 1):
-        for name, case in cases.items():
-            value = case()
+        shuffle(order)
+        for name in order:
+            value = cases[name]()
             if number:
                 measured[name].append(value)
     return measured
