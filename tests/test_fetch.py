@@ -4,6 +4,10 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -195,6 +199,117 @@ def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
     with pytest.raises(SourceCorrupt, match="It was removed"):
         obtain(ref)
     assert store.load("me/env", ref.revision) is None
+
+
+def test_links_in_a_poisoned_store_are_seen_and_not_followed(hub, ref, tmp_path):
+    """What they lead to is neither run nor made readable when the copy is removed."""
+    outside = tmp_path / "outside"
+    outside.mkdir(mode=0o700)
+    (outside / "__init__.py").write_text("import evil\n")
+    (outside / "__init__.py").chmod(0o600)
+    files = obtain(ref).directory
+    for link, target in (("helpers", outside), ("more.py", outside / "__init__.py")):
+        store._set_writable(files, writable=True)
+        (files / link).symlink_to(target)
+        with pytest.raises(SourceCorrupt, match=f"{link} is missing or does not belong there"):
+            store.load("me/env", ref.revision)
+        assert not (obtain(ref).directory / link).exists()
+    assert outside.stat().st_mode & 0o777 == 0o700
+    assert (outside / "__init__.py").stat().st_mode & 0o777 == 0o600
+
+
+def test_several_fetch_the_same_at_once(hub, ref):
+    """Whoever is first puts it there; the others use that, and take nothing away."""
+    start = threading.Barrier(4)
+
+    def fetched(_: int) -> str:
+        start.wait()
+        return (obtain(ref).directory / "env.py").read_text()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(fetched, range(4))) == [FILES["env.py"]] * 4
+    assert [p.name for p in (store.cache_home() / "sources").iterdir()] == ["me--env"]
+
+
+def test_what_a_killed_fetch_left_is_removed_in_time(hub, ref):
+    left, new = store.stage(), store.stage()
+    (left / "files" / "env.py").write_text("half")
+    os.utime(left, (0, 0))
+    obtain(ref)
+    assert not left.exists()
+    assert new.exists()
+
+
+def test_several_files_are_fetched_at_once(hub, monkeypatch):
+    names = [f"data/{number}.txt" for number in range(15)]
+    ref = HubRef("me", "env", hub.commit("me/env", {"env.py": "", **dict.fromkeys(names, "x")}))
+    together, download, seen = threading.Barrier(4), Hub.download, []
+
+    def waiting(*arguments):
+        together.wait(20.0)  # for three others
+        return download(*arguments)
+
+    monkeypatch.setattr(Hub, "download", waiting)
+    stored = obtain(ref, on_progress=lambda *told: seen.append(told))
+    assert set(stored.manifest.files) == {"env.py", *names}
+    assert [told[0] for told in seen] == list(range(17))
+    assert seen[-1] == (16, 16, 15, 15)
+
+
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("/tree/", lambda ref: obtain(ref)),
+        ("/api/models$", lambda ref: Hub().search("reach", 10)),
+        (
+            "/api/models/me/env$",
+            lambda ref: Hub().publish("me/env", Path(), private=False, ignore=[]),
+        ),
+    ],
+    ids=["listing", "search", "publish"],
+)
+def test_a_hub_that_does_not_answer(hub, ref, monkeypatch, path, ask):
+    monkeypatch.setattr("envhub.sources.hub._TIMEOUT", 0.2)
+    expected = pytest.raises(SourceUnavailable, match=r"could not be asked for \(ReadTimeout\)")
+    with hub.fault(faults.Slow(2.0, path)), expected:
+        ask(ref)
+
+
+def test_a_hub_that_is_down_is_not_asked_again_and_again(hub, ref, caplog):
+    hub.close()
+    with pytest.raises(SourceUnavailable, match="Check the network"):
+        Hub().search("reach", 10)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "message"),
+    [
+        (b"<html>a portal</html>", {}, "got no answer of a Hub"),
+        (b'[{"type": "file", "path": 3}]', {}, "got no answer of a Hub"),
+        (b"[]", {"Link": '<http://127.0.0.2:9/next>; rel="next"'}, "could not be asked for"),
+    ],
+    ids=["page", "types", "elsewhere"],
+)
+def test_a_listing_that_is_none(monkeypatch, body, headers, message):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(SourceUnavailable, match=message):
+            Hub().listing("me/env", "0" * 40)
+        server.shutdown()
 
 
 def test_a_missing_path_names_those_that_are_there(hub, ref):

@@ -2,18 +2,37 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import envhub
+from envhub import open_run
 from envhub.testing.hub import faults
 
 ASSETS = Path(__file__).parent / "assets"
 REACH = Path(__file__).parent.parent / "docs" / "examples" / "reach"
 ENVHUB = [sys.executable, "-c", "from envhub.cli import main; main()"]
+WATCHED = [
+    sys.executable,
+    "-c",
+    """if True:
+    import os, sys
+
+    def hook(event, _):
+        if event.startswith(("subprocess.", "os.fork", "os.posix_spawn", "socket.connect")):
+            os.write(2, b"happened: " + event.encode())
+
+    sys.addaudithook(hook)
+    from envhub.cli import main
+    main()
+    """,
+]
+"""Tells of every process that is started and every connection that is opened."""
 
 KINDS = {
     "hooks": ASSETS / "hooks",
@@ -47,9 +66,9 @@ def publish(hub, directory: Path, name: str = "me/env") -> str:
     return f"{name}@{hub.commit(name, files)}:env.py"
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, command: list[str] = ENVHUB) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*ENVHUB, *arguments],
+        [*command, *arguments],
         env=dict(os.environ),
         capture_output=True,
         text=True,
@@ -102,9 +121,10 @@ def test_unpinned_or_untrusted_nothing_is_asked_and_nothing_runs(
     hub, tmp_path, reference, options, code, message
 ):
     commit = publish(hub, REACH).partition("@")[2].partition(":")[0]
-    done = run("eval", reference.format(commit=commit), *options)
+    done = run("eval", reference.format(commit=commit), *options, command=WATCHED)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
+    assert "happened" not in done.stderr
     assert hub.requests == []
     assert not (tmp_path / "runs").exists()
     with pytest.raises(envhub.EnvHubError, match=message):
@@ -129,18 +149,73 @@ def test_a_branch_is_resolved_said_and_recorded(hub):
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [faults.WrongBytes("env.py"), faults.WrongTree("env.py"), faults.Cut(20, times=50)],
-    ids=["bytes", "tree", "cut"],
+    ("fault", "message"),
+    [
+        (lambda _: faults.WrongBytes("env.py"), "env.py .* other bytes than the commit has"),
+        (lambda _: faults.WrongTree("env.py"), "env.py differs"),
+        (lambda old: faults.OtherCommit(old), "another commit"),
+        (lambda _: faults.Symlink("env.py", "/etc/passwd"), "env.py differs"),
+        (lambda _: faults.Cut(20, times=50), "env.py|table.py"),
+    ],
+    ids=["bytes", "tree", "commit", "link", "cut"],
 )
-def test_what_is_not_what_was_asked_for_is_not_run(hub, fault):
-    ref = publish(hub, REACH)
-    with hub.fault(fault):
-        done = run("eval", ref, "--trust-remote-code", "--episodes", "1")
+def test_what_is_not_what_was_asked_for_is_not_run(hub, tmp_path, fault, message):
+    hub.create("me/env")
+    old = hub.commit("me/env", {"env.py": leaving(tmp_path / "executed")})
+    files = {path.name: path.read_bytes() for path in REACH.glob("*.py")}
+    ref = f"me/env@{hub.commit('me/env', files)}"
+    with hub.fault(fault(old)):
+        done = run("eval", ref, "--trust-remote-code", "--sandbox", "none")
     assert done.returncode == 6, done.stderr
+    assert re.search(message, done.stderr)
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "executed").exists()
     again = run("eval", ref, "--trust-remote-code", "--episodes", "1", "--task", "reach-red")
     assert again.returncode == 0, again.stderr
+
+
+@pytest.mark.parametrize("hub_is_there", [True, False])
+def test_a_poisoned_store_is_never_run(hub, tmp_path, hub_is_there):
+    ref = publish(hub, REACH)
+    short = ("--trust-remote-code", "--episodes", "1", "--task", "reach-red")
+    assert run("eval", ref, *short, "--out", "first").returncode == 0
+    [file] = (tmp_path / "home").glob("**/files/env.py")
+    file.chmod(0o644)
+    file.write_text(leaving(tmp_path / "executed"))
+    if not hub_is_there:
+        hub.close()
+    done = run("eval", ref, *short, "--sandbox", "none", "--out", "second")
+    assert not (tmp_path / "executed").exists()
+    if hub_is_there:
+        assert done.returncode == 0, done.stderr
+        runs = [open_run(name) for name in ("first", "second")]
+        assert same(runs[0].records()[0]) == same(runs[1].records()[0])
+    else:
+        assert done.returncode == 6
+        assert "env.py has other bytes than it should" in done.stderr
+
+
+def test_a_poisoned_cache_of_the_client_is_not_looked_at(hub, tmp_path, monkeypatch):
+    """What `huggingface_hub` has kept counts for nothing: every byte comes from the Hub itself."""
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    ref = publish(hub, REACH)
+    commit = ref.partition("@")[2].partition(":")[0]
+    kept = tmp_path / "hf" / "hub" / "models--me--env"
+    for name in ("env.py", "table.py"):
+        file = kept / "snapshots" / commit / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(leaving(tmp_path / "executed"))
+    (kept / "refs").mkdir()
+    (kept / "refs" / "main").write_text(commit)
+    short = ("--trust-remote-code", "--episodes", "1", "--task", "reach-red", "--sandbox", "none")
+    done = run("eval", ref, *short)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "executed").exists()
+
+
+def leaving(mark: Path) -> str:
+    """An env file that leaves a mark when it is executed."""
+    return f"open({str(mark)!r}, 'w').close()\n"
 
 
 def test_consent_in_the_ledger(hub, tmp_path):
@@ -159,6 +234,70 @@ def test_consent_in_the_ledger(hub, tmp_path):
     assert "me/env@" in run("trust", "list").stdout
     assert run("trust", "remove", "me/env").returncode == 0
     assert run("eval", ref).returncode == 3
+
+
+def at_terminal(answer: str, *arguments: str) -> tuple[int, str]:
+    """Run a command as at a terminal, and type an answer to what it asks."""
+    master, slave = os.openpty()
+    with subprocess.Popen(
+        [*ENVHUB, *arguments], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+    ) as process:
+        os.close(slave)
+        os.write(master, answer.encode() + b"\n")
+        shown = b""
+        with suppress(OSError):  # the other end is closed when the process ends
+            while part := os.read(master, 2**16):
+                shown += part
+        os.close(master)
+    return process.returncode, shown.decode().replace("\r\n", "\n")
+
+
+def test_agreeing_at_a_terminal(hub):
+    first = publish(hub, REACH)
+    hub.commit("me/env", {"data.dat": b"\0one", "weights.bin": b"x"})
+    code, shown = at_terminal("n", "trust", "me/env")
+    assert code == 3, shown
+    assert "Changes since" not in shown
+    for part in (hub.endpoint, "every byte checked against the commit itself", "1,060  env.py"):
+        assert part in shown
+    assert "left out    .gitattributes, weights.bin\n" in shown
+    assert run("eval", first).returncode == 3
+    code, shown = at_terminal("y", "trust", "me/env")
+    assert code == 0, shown
+    trusted = shown.rpartition("envhub eval ")[2].strip()
+    short = ("--episodes", "1", "--task", "reach-red")
+    assert run("eval", trusted, *short).returncode == 0
+    assert run("eval", first, *short).returncode == 3  # another commit of the same repository
+
+
+def test_what_has_changed_since_is_shown_before_it_is_asked(hub):
+    publish(hub, REACH)
+    hub.commit("me/env", {"data.dat": b"\0one", "gone.py": "x = 1\n"})
+    assert at_terminal("y", "trust", "me/env")[0] == 0
+    block = b"# /// script\n# dependencies = ['numpy']\n# ///\n"
+    hub.commit(
+        "me/env",
+        {
+            "env.py": block + (REACH / "env.py").read_bytes(),
+            "table.py": (REACH / "table.py").read_bytes().replace(b"0.05", b"0.02\x1b[2K"),
+            "data.dat": b"\0two",
+        },
+        delete=["gone.py"],
+    )
+    code, shown = at_terminal("n", "trust", "me/env@main")
+    assert code == 3
+    question = shown.index("Run this code on this machine")
+    for line in (
+        "requires    numpy\n",
+        "-_SPEED = 0.05",
+        "+_SPEED = 0.02",
+        "-(binary, 4 bytes, sha256 ",
+        "+(binary, 4 bytes, sha256 ",
+        "-x = 1\n",
+    ):
+        assert line in shown[:question], line
+    assert "\x1b" not in shown
+    assert len(json.loads(run("trust", "list", "--json").stdout)["trusted"]) == 1
 
 
 def test_two_commits_run_side_by_side(hub):
@@ -211,6 +350,8 @@ def test_publish_search_lock(hub, monkeypatch):
     ref = done.stdout.strip()
     found = json.loads(run("search", "reach", "--json").stdout)["found"]
     assert [one["repo"] for one in found] == ["me/reach"]
+    assert found[0]["commit"] in ref
+    assert run("search", "reach").stdout.startswith(ref.partition(":")[0])
     assert "Nothing was found" in run("search", "unheard-of").stdout
     assert run("lock", ref).returncode == 0
     locked = (

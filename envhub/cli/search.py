@@ -17,6 +17,8 @@ from envhub.sources.hub import Found, Hub
 def command(words: tuple[str, ...], *, limit: int, as_json: bool) -> None:
     """Find repositories with the tag envhub; only their metadata is read.
 
+    Each is shown at its newest commit, as `envhub trust` and `envhub eval` take it.
+
     \b
     Examples:
         envhub search reach
@@ -33,8 +35,12 @@ def _as_json(found: list[Found]) -> str:
 def _as_text(found: list[Found]) -> str:
     if not found:
         return "Nothing was found."
-    width = max(len(one.repo) for one in found)
-    return "\n".join(
-        one_line(f"{one.repo:<{width}}  {one.downloads:>8,} downloads  {one.updated or ''}")
+    rows = [
+        (f"{one.repo}@{one.commit}" if one.commit else one.repo, (one.updated or "")[:10], one)
         for one in found
+    ]
+    width = max(len(ref) for ref, _, _ in rows)
+    return "\n".join(
+        one_line(f"{ref:<{width}}  {day:10}  {one.downloads:>8,} downloads")
+        for ref, day, one in rows
     )

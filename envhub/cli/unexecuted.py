@@ -15,6 +15,7 @@ from envhub.types import SourceOptions
 
 _SHOWN_FILES = 30
 _SHOWN_LINES = 400
+_SHOWN_LEFT_OUT = 5
 
 
 def describe_unexecuted(text: str, options: SourceOptions, *, as_json: bool) -> str:
@@ -55,7 +56,8 @@ def show(ref: HubRef, stored: Stored) -> str:
     if len(manifest.files) > _SHOWN_FILES:
         lines.append(f"  and {len(manifest.files) - _SHOWN_FILES} more")
     if manifest.left_out:
-        lines.append(f"left out    {len(manifest.left_out)} checkpoints or data files")
+        named, more = manifest.left_out[:_SHOWN_LEFT_OUT], manifest.left_out[_SHOWN_LEFT_OUT:]
+        lines.append(f"left out    {', '.join(named)}{f' and {len(more)} more' if more else ''}")
     return printable("\n".join(lines))
 
 
@@ -91,5 +93,5 @@ def _lines(stored: Stored, path: str) -> list[str]:
         return []
     content = file.read_bytes()
     if b"\0" in content:
-        return [f"(binary, {len(content)} bytes)"]
+        return [f"(binary, {len(content)} bytes, sha256 {stored.manifest.files[path].sha256})"]
     return content.decode("utf-8", "replace").splitlines()

@@ -2,16 +2,49 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from envhub.errors import SourceUnavailable
 
 _PUBLIC = "https://huggingface.co"
 TAG = "envhub"
 """The tag of repositories that hold a benchmark."""
+_TIMEOUT = 10.0
+"""Seconds that the Hub may be silent."""
+_MOST = 50_000
+"""Entries of a listing: no Hub can fill the memory."""
+
+
+class _Large(msgspec.Struct):
+    oid: str
+
+
+class _Entry(msgspec.Struct):
+    """Of a tree, as the Hub's API tells it."""
+
+    type: str
+    path: str
+    oid: str
+    size: int = 0
+    lfs: _Large | None = None
+
+
+class _Model(msgspec.Struct, rename="camel"):
+    """Of a search, as the Hub's API tells it."""
+
+    id: str
+    sha: str | None = None
+    last_modified: str | None = None
+    downloads: int = 0
+    tags: tuple[str, ...] = ()
+
+
+_Told = TypeVar("_Told", _Entry, _Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +101,17 @@ class Hub:
             SourceUnavailable: It cannot be had; says why and what to do.
         """
         with self._asking(f"{repo}@{revision or 'main'}"):
-            info = self._api.repo_info(repo, revision=revision, timeout=10.0)
+            info = self._api.repo_info(repo, revision=revision, timeout=_TIMEOUT)
         return str(info.sha)
 
     def listing(self, repo: str, commit: str) -> list[Listed]:
         """The files of a commit, as the Hub lists them."""
-        from huggingface_hub.hf_api import RepoFile
-
         with self._asking(f"{repo}@{commit}"):
-            entries = list(self._api.list_repo_tree(repo, recursive=True, revision=commit))
+            entries = self._listed(f"models/{repo}/tree/{commit}", _Entry, recursive="true")
         return [
-            Listed(e.path, e.size, e.blob_id, e.lfs.sha256 if e.lfs else None)
+            Listed(e.path, e.size, e.oid, e.lfs.oid if e.lfs else None)
             for e in entries
-            if isinstance(e, RepoFile)
+            if e.type == "file"
         ]
 
     def download(self, repo: str, commit: str, path: str, into: Path) -> Path:
@@ -100,22 +131,48 @@ class Hub:
 
     def search(self, words: str, limit: int) -> list[Found]:
         """Repositories with the tag `envhub`; metadata only."""
+        wanted = {
+            "filter": TAG,
+            "limit": limit,
+            "expand": ["sha", "lastModified", "downloads", "tags"],
+        }
+        if words:
+            wanted["search"] = words
         with self._asking("the search"):
-            found = list(self._api.list_models(filter=TAG, search=words or None, limit=limit))
+            found = self._listed("models", _Model, most=limit, **wanted)
         return [
-            Found(
-                repo=model.id,
-                commit=model.sha,
-                updated=model.last_modified.isoformat() if model.last_modified else None,
-                downloads=model.downloads or 0,
-                tags=tuple(model.tags or ()),
-            )
+            Found(model.id, model.sha, model.last_modified, model.downloads, model.tags)
             for model in found
         ]
 
+    def _listed(
+        self, path: str, kind: type[_Told], most: int = _MOST, **parameters: Any
+    ) -> list[_Told]:
+        """What the Hub's API lists, from as many pages as it has.
+
+        The client's own listings try again for minutes, or wait for ever, if there is no answer.
+        """
+        from huggingface_hub import get_session, hf_raise_for_status
+        from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+        told: list[_Told] = []
+        url, headers = f"{self.endpoint}/api/{path}", build_hf_headers(token=self._token)
+        while url and len(told) < most:
+            if not url.startswith(f"{self.endpoint}/"):  # the token is not for others
+                raise OSError(f"it goes on at {url}")
+            answer = get_session().get(url, params=parameters, headers=headers, timeout=_TIMEOUT)
+            hf_raise_for_status(answer)
+            told += msgspec.json.decode(answer.content, type=list[kind])  # type: ignore[valid-type]
+            url, parameters = answer.links.get("next", {}).get("url", ""), {}
+        return told[:most]
+
     def publish(self, repo: str, directory: Path, *, private: bool, ignore: list[str]) -> str:
         """Upload a directory as a model repository; the commit that came of it."""
+        from huggingface_hub.errors import RepositoryNotFoundError
+
         with self._asking(repo):
+            with suppress(RepositoryNotFoundError):  # asked first, because this ends in any case
+                self._api.repo_info(repo, timeout=_TIMEOUT)
             self._api.create_repo(repo, private=private, exist_ok=True)
             done: Any = self._api.upload_folder(
                 repo_id=repo,
@@ -133,15 +190,11 @@ class Hub:
         try:
             yield
         except errors.GatedRepoError as exc:
-            raise self._failed(
-                what, "is gated", "Ask for access on its page, then log in and use --private."
-            ) from exc
+            advice = f"Ask for access on its page, then {self._log_in()}."
+            raise self._failed(what, "is gated", advice) from exc
         except errors.RepositoryNotFoundError as exc:
-            raise self._failed(
-                what,
-                "is not there, or is private",
-                "Check its name; for a private one log in with `hf auth login` and use --private.",
-            ) from exc
+            advice = f"Check its name; for a private one {self._log_in()}."
+            raise self._failed(what, "is not there, or is private", advice) from exc
         except errors.RevisionNotFoundError as exc:
             raise self._failed(
                 what, "is a revision that is not there", "Check the commit on its page."
@@ -154,9 +207,12 @@ class Hub:
             ) from exc
         except errors.HfHubHTTPError as exc:
             status = getattr(getattr(exc, "response", None), "status_code", None)
-            raise self._failed(what, *_STATUS.get(status or 0, _other(status))) from exc
+            raise self._failed(what, *self._status(status or 0)) from exc
         except errors.HFValidationError as exc:
             raise self._failed(what, "is no name that the Hub knows", str(exc)) from exc
+        except msgspec.DecodeError as exc:
+            advice = "Check HF_ENDPOINT if it is set."
+            raise self._failed(what, f"got no answer of a Hub ({exc})", advice) from exc
         except Exception as exc:
             # The client's own transport errors: its HTTP library changed with 1.0 and with 2.0,
             # and 1.6 raises a RuntimeError when the server is down.
@@ -170,19 +226,29 @@ class Hub:
                 problem, advice = "was not asked for", "HF_HUB_OFFLINE is set: unset it to fetch."
             raise self._failed(what, problem, advice) from exc
 
+    def _log_in(self) -> str:
+        return "log in with `hf auth login`" + (
+            " and use --private" if self._token is False else ""
+        )
+
+    def _status(self, status: int) -> tuple[str, str]:
+        """What an HTTP status means, and what to do."""
+        match status:
+            case 401:
+                return "needs a login", f"Please {self._log_in()}."
+            case 403:
+                return "is forbidden", f"Ask its owner for access, then {self._log_in()}."
+            case 429:
+                advice = "Wait a few minutes"
+                more = f", or {self._log_in()}" if self._token is False else ""
+                return "was asked for too often", f"{advice}{more}."
+            case _ if status >= 500:
+                return f"met an error of the Hub (HTTP {status})", "Try again in a few minutes."
+            case _:
+                return f"was refused (HTTP {status})", "Check the reference on the Hub's page."
+
     def _failed(self, what: str, problem: str, advice: str) -> SourceUnavailable:
         return SourceUnavailable(f"{what} {problem} at {self.endpoint}. {advice}")
 
 
 _TRANSPORT = frozenset({"httpx", "httpx2", "httpcore", "requests", "urllib3", "huggingface_hub"})
-_STATUS = {
-    401: ("needs a login", "Log in with `hf auth login` and use --private."),
-    403: ("is forbidden", "Ask its owner for access, then use --private."),
-    429: ("was asked for too often", "Wait a few minutes, or log in and use --private."),
-}
-
-
-def _other(status: int | None) -> tuple[str, str]:
-    if status is not None and status >= 500:
-        return f"met an error of the Hub (HTTP {status})", "Try again in a few minutes."
-    return f"was refused (HTTP {status})", "Check the reference on the Hub's page."

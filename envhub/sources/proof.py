@@ -10,6 +10,8 @@ from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.sources.objects import BrokenProof, parse_tree, tree_of
 
 _TIMEOUT = 60.0
+_SILENCE = "10"
+"""Seconds without a byte after which git gives up."""
 # What a git behind a proxy or with its own certificates needs; nothing of the user's configuration.
 _PASSED = (
     "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE",
@@ -92,6 +94,8 @@ def _environment(home: Path, token: str | None) -> dict[str, str]:
         "GIT_ALLOW_PROTOCOL": "http:https",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_HTTP_LOW_SPEED_LIMIT": "1",
+        "GIT_HTTP_LOW_SPEED_TIME": _SILENCE,
         "GIT_TERMINAL_PROMPT": "0",
     }
     if token is not None:  # not on the command line, which others on the machine can read

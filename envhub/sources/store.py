@@ -14,6 +14,7 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,6 +26,9 @@ from envhub.sources.places import cache_home
 
 Proof = Literal["git", "listing"]
 FORMAT = 1
+_STAGED = ".staged-"
+_FORGOTTEN = 24 * 3600.0
+"""Seconds after which nobody fetches into a directory any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +108,13 @@ def save(manifest: Manifest, contents: Path) -> Stored:
     _check(manifest, manifest.repo, manifest.commit, contents)
     _set_writable(staged, writable=False)
     place.parent.mkdir(parents=True, exist_ok=True)
-    if place.exists():
-        discard(place)
     staged.chmod(0o755)  # a directory that is moved must be writable
-    staged.rename(place)
+    try:
+        staged.rename(place)
+    except OSError:  # another process was faster: that one may be in use, and is as good
+        if (stored := load(manifest.repo, manifest.commit)) is None:
+            raise
+        return stored
     place.chmod(0o555)
     return Stored(place / "files", manifest)
 
@@ -116,7 +123,10 @@ def stage() -> Path:
     """A new directory in the file system of the store; its `files` is for the files."""
     base = cache_home() / "sources"
     base.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(prefix=".staged-", dir=base))
+    for left in base.glob(f"{_STAGED}*"):  # by a process that was killed
+        if time.time() - left.stat().st_mtime > _FORGOTTEN:
+            discard(left)
+    staged = Path(tempfile.mkdtemp(prefix=_STAGED, dir=base))
     (staged / "files").mkdir()
     return staged
 
@@ -150,7 +160,11 @@ def _check(manifest: Manifest, repo: str, commit: str, files: Path) -> None:
     """
     if (manifest.repo, manifest.commit) != (repo, commit):
         raise ValueError(f"its manifest is of {manifest.repo}@{manifest.commit}")
-    found = {str(path.relative_to(files)) for path in files.rglob("*") if not path.is_dir()}
+    found = {
+        str(path.relative_to(files))
+        for path in files.rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
     if found != set(manifest.files):
         odd = sorted(found ^ set(manifest.files))
         raise ValueError(f"{odd[0]} is missing or does not belong there")
@@ -184,8 +198,7 @@ def _check_tree(manifest: Manifest) -> None:
 def _set_writable(place: Path, *, writable: bool) -> None:
     for parent, folders, names in os.walk(place):
         base = Path(parent)
-        for name in names:
-            (base / name).chmod(0o644 if writable else 0o444, follow_symlinks=True)
-        for folder in folders:
-            (base / folder).chmod(0o755 if writable else 0o555)
+        for name, mode in (*((n, 0o444) for n in names), *((f, 0o555) for f in folders)):
+            if not (base / name).is_symlink():  # what it leads to is not ours
+                (base / name).chmod(mode | 0o200 if writable else mode)
     place.chmod(0o755 if writable else 0o555)
