@@ -251,9 +251,22 @@ def test_several_files_are_fetched_at_once(hub, monkeypatch):
 
     monkeypatch.setattr(Hub, "download", waiting)
     stored = obtain(ref, on_progress=lambda *told: seen.append(told))
-    assert set(stored.manifest.files) == {"env.py", *names}
+    assert list(stored.manifest.files) == sorted(("env.py", *names))
     assert [told[0] for told in seen] == list(range(17))
     assert seen[-1] == (16, 16, 15, 15)
+
+
+def test_how_much_of_a_large_file_has_come_is_told(hub, monkeypatch):
+    size = 30 * 2**20
+    ref = HubRef("me", "env", hub.commit("me/env", {"env.py": "", "mesh.obj": bytes(size)}))
+    monkeypatch.setattr(fetch, "_LOOK", 0.001)
+    seen = []
+    with hub.fault(faults.Cut(size // 2, times=1)):  # the client then waits a second
+        obtain(ref, on_progress=lambda *told: seen.append(told))
+    sizes = [told[2] for told in seen]
+    assert sizes == sorted(sizes)
+    assert any(0 < told < size for told in sizes)
+    assert seen[-1] == (2, 2, size, size)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,10 @@
 
 import base64
 import shutil
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -19,7 +21,10 @@ from envhub.sources.store import Manifest, Stored, StoredFile
 MAX_FILES = 2000
 MAX_BYTES = 500 * 2**20
 _AT_ONCE = 8
-"""Downloads; each waits for two answers of the Hub, however small the file."""
+"""Downloads of small files; each waits for two answers of the Hub."""
+_SMALL = 2**20
+_LOOK = 0.5
+"""Seconds between two looks at how much of a large file has come."""
 LEFT_OUT = (
     "*.arrow", "*.bin", "*.ckpt", "*.gguf", "*.h5", "*.hdf5", "*.mp4", "*.onnx", "*.parquet",
     "*.pkl", "*.pt", "*.pth", "*.safetensors", "*.tar", "*.tar.*", "*.tflite", "*.zip",
@@ -171,9 +176,14 @@ def _left_out(path: str) -> bool:
 def _download(
     wanted: list[Listed], pinned: Pinned, hub: Hub, staged: Path, on_progress: OnProgress
 ) -> dict[str, StoredFile]:
-    """Fetch files, several at once, and check each; the first failure ends it."""
+    """Fetch files and check each; the first failure ends it.
+
+    Small ones come several at once. Large ones come one by one in this thread, so that an
+    interrupt need not wait for them.
+    """
     total, done = sum(one.size for one in wanted), 0
     cache = staged / "cache"
+    files: dict[str, StoredFile] = {}
 
     def fetch(one: Listed) -> StoredFile:
         content = hub.download(pinned.ref.repo_id, pinned.commit, one.path, cache).read_bytes()
@@ -183,15 +193,47 @@ def _download(
         target.write_bytes(content)
         return checked
 
-    files: dict[str, StoredFile] = {}
-    on_progress(0, len(wanted), 0, total)
+    def tell(under_way: int = 0) -> None:
+        on_progress(len(files), len(wanted), min(done + under_way, total), total)
+
+    tell()
+    small = [one for one in wanted if one.size <= _SMALL]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for one, checked in zip(wanted, pool.map(fetch, wanted), strict=True):
+        for one, checked in zip(small, pool.map(fetch, small), strict=True):
             files[one.path] = checked
             done += one.size
-            on_progress(len(files), len(wanted), done, total)
+            tell()
+    for one in wanted:
+        if one.size > _SMALL:
+            with _watching(cache, tell):
+                checked = fetch(one)
+            files[one.path] = checked
+            done += one.size
+            tell()
     shutil.rmtree(cache, ignore_errors=True)
-    return files
+    return {one.path: files[one.path] for one in wanted}
+
+
+@contextmanager
+def _watching(cache: Path, tell: Callable[[int], None]) -> Iterator[None]:
+    """Tell now and then how much of a file has come, as the client's directory shows it."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        most = 0
+        while not ended.wait(_LOOK):
+            with suppress(OSError):  # it has just been renamed
+                now = sum(path.stat().st_size for path in cache.rglob("*.incomplete"))
+                most = max(most, now)
+                tell(most)
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _checked(content: bytes, one: Listed, pinned: Pinned) -> StoredFile:
