@@ -10,7 +10,8 @@ from envhub.plugins import find
 from envhub.refs import HubRef, NameRef, PathRef, parse
 from envhub.runtime import resources
 from envhub.runtime.sandbox import choose
-from envhub.sources.fetch import OnProgress, obtain, resolve
+from envhub.sources.download import OnProgress
+from envhub.sources.fetch import obtain, resolve
 from envhub.sources.hub import Hub, endpoint
 from envhub.sources.local import locate
 from envhub.sources.lock import check_lock

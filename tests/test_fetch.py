@@ -13,7 +13,7 @@ import pytest
 
 from envhub.errors import SourceCorrupt, SourceUnavailable, UsageError
 from envhub.refs import HubRef
-from envhub.sources import fetch, store
+from envhub.sources import download, fetch, store
 from envhub.sources.fetch import obtain, resolve
 from envhub.sources.hub import Hub
 from envhub.sources.lock import check_lock, write_lock
@@ -243,11 +243,11 @@ def test_what_a_killed_fetch_left_is_removed_in_time(hub, ref):
 def test_several_files_are_fetched_at_once(hub, monkeypatch):
     names = [f"data/{number}.txt" for number in range(15)]
     ref = HubRef("me", "env", hub.commit("me/env", {"env.py": "", **dict.fromkeys(names, "x")}))
-    together, download, seen = threading.Barrier(4), Hub.download, []
+    together, fetched, seen = threading.Barrier(4), Hub.download, []
 
     def waiting(*arguments):
         together.wait(20.0)  # for three others
-        return download(*arguments)
+        return fetched(*arguments)
 
     monkeypatch.setattr(Hub, "download", waiting)
     stored = obtain(ref, on_progress=lambda *told: seen.append(told))
@@ -259,7 +259,7 @@ def test_several_files_are_fetched_at_once(hub, monkeypatch):
 def test_how_much_of_a_large_file_has_come_is_told(hub, monkeypatch):
     size = 30 * 2**20
     ref = HubRef("me", "env", hub.commit("me/env", {"env.py": "", "mesh.obj": bytes(size)}))
-    monkeypatch.setattr(fetch, "_LOOK", 0.001)
+    monkeypatch.setattr(download, "_LOOK", 0.001)
     seen = []
     with hub.fault(faults.Cut(size // 2, times=1)):  # the client then waits a second
         obtain(ref, on_progress=lambda *told: seen.append(told))

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -298,6 +300,22 @@ def test_what_has_changed_since_is_shown_before_it_is_asked(hub):
         assert line in shown[:question], line
     assert "\x1b" not in shown
     assert len(json.loads(run("trust", "list", "--json").stdout)["trusted"]) == 1
+
+
+@pytest.mark.parametrize("path", ["env.py", "mesh.obj", "/tree/"])
+def test_an_interrupt_while_fetching_waits_for_nothing(hub, tmp_path, path):
+    """The Hub is silent for longer than anybody waits; the files are small and large."""
+    hub.create("me/env")
+    commit = hub.commit("me/env", {"env.py": "", "mesh.obj": bytes(2**21)})
+    waiting = threading.Event()
+    with hub.fault(faults.Slow(60.0, path)):
+        process = subprocess.Popen([*ENVHUB, "eval", f"me/env@{commit}", "--trust-remote-code"])
+        while not any(path in request.path for request in hub.requests):
+            assert process.poll() is None
+            waiting.wait(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30.0) == 130
+    assert not list((tmp_path / "home" / "sources").glob("me--env/*"))
 
 
 def test_two_commits_run_side_by_side(hub):

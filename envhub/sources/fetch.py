@@ -1,39 +1,27 @@
 """From a Hub reference to files in the store, every byte checked. Nothing here executes them."""
 
 import base64
-import shutil
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
 
 from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.refs import HubRef
 from envhub.sources import store
+from envhub.sources.download import OnProgress, download
 from envhub.sources.hub import Hub, Listed
-from envhub.sources.objects import FILE_MODES, BrokenProof, TreeEntry, pointer_id, walk
+from envhub.sources.objects import FILE_MODES, BrokenProof, TreeEntry, walk
 from envhub.sources.proof import fetch_objects, git_is_there
-from envhub.sources.store import Manifest, Stored, StoredFile
+from envhub.sources.store import Manifest, Stored
 
 MAX_FILES = 2000
 MAX_BYTES = 500 * 2**20
-_AT_ONCE = 8
-"""Downloads of small files; each waits for two answers of the Hub."""
-_SMALL = 2**20
-_LOOK = 0.5
-"""Seconds between two looks at how much of a large file has come."""
 LEFT_OUT = (
     "*.arrow", "*.bin", "*.ckpt", "*.gguf", "*.h5", "*.hdf5", "*.mp4", "*.onnx", "*.parquet",
     "*.pkl", "*.pt", "*.pth", "*.safetensors", "*.tar", "*.tar.*", "*.tflite", "*.zip",
     ".gitattributes",
 )  # fmt: skip
 """Checkpoints and data sets, which a benchmark's code does not need."""
-
-OnProgress = Callable[[int, int, int, int], None]
-"""Files done, files in all, bytes done, bytes in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +100,7 @@ def _fetch(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:
     wanted, left_out = _choose(listing, pinned)
     staged = store.stage()
     try:
-        files = _download(wanted, pinned, hub, staged, on_progress)
+        files = download(wanted, pinned.ref, hub, staged, on_progress)
         manifest = Manifest(
             repo=repo,
             commit=commit,
@@ -124,7 +112,8 @@ def _fetch(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:
         )
         return store.save(manifest, staged / "files")
     finally:
-        store.discard(staged)
+        with suppress(OSError):  # after an interrupt something may still be written there
+            store.discard(staged)
 
 
 def _walk(commit: str, objects: dict[str, bytes]) -> dict[str, TreeEntry]:
@@ -171,78 +160,3 @@ def _choose(listing: list[Listed], pinned: Pinned) -> tuple[list[Listed], tuple[
 
 def _left_out(path: str) -> bool:
     return any(fnmatch(path.rpartition("/")[2], pattern) for pattern in LEFT_OUT)
-
-
-def _download(
-    wanted: list[Listed], pinned: Pinned, hub: Hub, staged: Path, on_progress: OnProgress
-) -> dict[str, StoredFile]:
-    """Fetch files and check each; the first failure ends it.
-
-    Small ones come several at once. Large ones come one by one in this thread, so that an
-    interrupt need not wait for them.
-    """
-    total, done = sum(one.size for one in wanted), 0
-    cache = staged / "cache"
-    files: dict[str, StoredFile] = {}
-
-    def fetch(one: Listed) -> StoredFile:
-        content = hub.download(pinned.ref.repo_id, pinned.commit, one.path, cache).read_bytes()
-        checked = _checked(content, one, pinned)
-        target = staged / "files" / one.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-        return checked
-
-    def tell(under_way: int = 0) -> None:
-        on_progress(len(files), len(wanted), min(done + under_way, total), total)
-
-    tell()
-    small = [one for one in wanted if one.size <= _SMALL]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for one, checked in zip(small, pool.map(fetch, small), strict=True):
-            files[one.path] = checked
-            done += one.size
-            tell()
-    for one in wanted:
-        if one.size > _SMALL:
-            with _watching(cache, tell):
-                checked = fetch(one)
-            files[one.path] = checked
-            done += one.size
-            tell()
-    shutil.rmtree(cache, ignore_errors=True)
-    return {one.path: files[one.path] for one in wanted}
-
-
-@contextmanager
-def _watching(cache: Path, tell: Callable[[int], None]) -> Iterator[None]:
-    """Tell now and then how much of a file has come, as the client's directory shows it."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        most = 0
-        while not ended.wait(_LOOK):
-            with suppress(OSError):  # it has just been renamed
-                now = sum(path.stat().st_size for path in cache.rglob("*.incomplete"))
-                most = max(most, now)
-                tell(most)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
-
-
-def _checked(content: bytes, one: Listed, pinned: Pinned) -> StoredFile:
-    sha256, blob_id = store.digests(content)
-    large = one.large_sha256 is not None
-    found = pointer_id(sha256, len(content)) if large else blob_id
-    if found != one.blob_id or len(content) != one.size:
-        raise SourceCorrupt(
-            f"{one.path} of {pinned.ref} came with other bytes than the commit has: {found} "
-            f"instead of {one.blob_id}. Nothing was executed."
-        )
-    return StoredFile(sha256, len(content), one.blob_id, large)
