@@ -252,6 +252,26 @@ def test_a_reset_is_meta_worlds_own_to_the_bit():
     assert done.stdout == f"compared {len(names)}\n", done.stderr  # `make soak` takes all 50
 
 
+@needs_simulator
+@pytest.mark.parametrize(("version", "left_out"), [("3.1.1", True), ("9.9.9", False)])
+def test_a_version_that_was_not_compared_is_reset_as_it_resets_itself(version, left_out):
+    script = f"""if True:
+        from envhub_metaworld import simulator
+        simulator.version = lambda _: {version!r}
+        called, at_rest = [], simulator._place_at_rest
+        simulator._place_at_rest = lambda env: called.append(env) or at_rest(env)
+        mine, own = (simulator.build("reach-v3") for _ in range(2))
+        for env in (mine, own):
+            env.seed(3)
+        state, _ = simulator.place_anew(mine)
+        print(bool(called), state.tobytes() == own.reset()[0].tobytes())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == f"{left_out} True\n", done.stderr
+
+
 def worker_mb() -> int:
     """What the largest process below this one has in memory."""
     found = [0]
