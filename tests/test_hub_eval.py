@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -389,6 +390,19 @@ def test_publish_search_lock(hub, monkeypatch):
     done = run(*locked)
     assert done.returncode == 6
     assert "differs" in done.stderr
+
+
+def test_publishing_says_what_is_left_out(hub, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    directory = tmp_path / "mine"
+    shutil.copytree(REACH, directory, ignore=shutil.ignore_patterns("__pycache__"))
+    (directory / "data").mkdir()
+    (directory / "data" / "states.pkl").touch()
+    done = run("publish", str(directory), "me/mine")
+    assert done.returncode == 0, done.stderr
+    assert "never fetched with a benchmark: data/states.pkl." in done.stderr
+    files = json.loads(run("info", done.stdout.strip(), "--json").stdout)["files"]
+    assert set(files) == {"README.md", "env.py", "table.py"}
 
 
 def test_publishing_what_is_no_benchmark(hub, monkeypatch):

@@ -9,13 +9,14 @@ import click
 from envhub.cli.options import debug_option, env_arg_option, say, timeout_option
 from envhub.errors import UsageError
 from envhub.refs import HubRef, PathRef, parse
-from envhub.sources.fetch import LEFT_OUT
+from envhub.sources.fetch import LEFT_OUT, is_left_out
 from envhub.sources.hub import TAG, Hub
 from envhub.sources.local import locate
 from envhub.types import Benchmark, Limits, Value
 from envhub.worker.describe import describe
 from envhub.worker.first import Wanted
 
+_NAMED = 5
 _IGNORED = ["__pycache__/*", "*/__pycache__/*", "*.pyc", ".*", "*/.*", "runs/*"]
 
 
@@ -53,12 +54,24 @@ def command(
         folder = Path(place) / "folder"
         shutil.copytree(directory, folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
         _write_card(folder / "README.md", benchmark)
+        _say_what_is_left_out(folder)
         hub = Hub(private=True)
         commit = hub.publish(
             ref.repo_id, folder, private=private, ignore=[*_IGNORED, *LEFT_OUT[:-1]]
         )
     say(f"{len(benchmark.tasks())} tasks published at {hub.endpoint}/{ref.repo_id}")
     click.echo(str(HubRef(ref.owner, ref.repo, commit)))
+
+
+def _say_what_is_left_out(folder: Path) -> None:
+    files = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    left_out = sorted(filter(is_left_out, files))
+    if left_out:
+        more = f" and {len(left_out) - _NAMED} more" if left_out[_NAMED:] else ""
+        say(
+            f"Left out, because checkpoints and data sets are never fetched with a benchmark: "
+            f"{', '.join(left_out[:_NAMED])}{more}."
+        )
 
 
 def _write_card(path: Path, benchmark: Benchmark) -> None:

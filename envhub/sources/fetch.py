@@ -143,8 +143,8 @@ def _compare(listing: list[Listed], entries: dict[str, TreeEntry], pinned: Pinne
 
 def _choose(listing: list[Listed], pinned: Pinned) -> tuple[list[Listed], tuple[str, ...]]:
     """The files to fetch, and those that are left out."""
-    wanted = [one for one in listing if not _left_out(one.path)]
-    left_out = tuple(sorted(one.path for one in listing if _left_out(one.path)))
+    wanted = [one for one in listing if not is_left_out(one.path)]
+    left_out = tuple(sorted(one.path for one in listing if is_left_out(one.path)))
     for one in wanted:
         parts = one.path.split("/")
         if one.path.startswith("/") or any(p in ("", ".", "..", ".git") for p in parts):
@@ -158,5 +158,6 @@ def _choose(listing: list[Listed], pinned: Pinned) -> tuple[list[Listed], tuple[
     return wanted, left_out
 
 
-def _left_out(path: str) -> bool:
+def is_left_out(path: str) -> bool:
+    """Whether a file is not fetched, by its name."""
     return any(fnmatch(path.rpartition("/")[2], pattern) for pattern in LEFT_OUT)
