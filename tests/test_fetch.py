@@ -161,6 +161,8 @@ def test_a_hub_that_is_down_says_what_is_stored(hub, ref):
     assert obtain(ref)
     with pytest.raises(SourceUnavailable, match=f"Stored of this repository: {ref.revision}"):
         obtain(second)
+    with pytest.raises(SourceUnavailable, match="Stored of this repository: nothing"):
+        obtain(HubRef("me", "other", ref.revision))
 
 
 @pytest.mark.parametrize("how", ["bytes", "more", "less", "manifest", "objects", "both"])

@@ -9,7 +9,7 @@ from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.refs import HubRef
 from envhub.sources import store
 from envhub.sources.download import OnProgress, download
-from envhub.sources.hub import Hub, Listed
+from envhub.sources.hub import Hub, HubUnreachable, Listed
 from envhub.sources.objects import FILE_MODES, BrokenProof, TreeEntry, walk
 from envhub.sources.proof import fetch_objects, git_is_there
 from envhub.sources.store import Manifest, Stored
@@ -84,10 +84,10 @@ def _fetched(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
         return _fetch(pinned, hub, on_progress)
     except SourceUnavailable as exc:
         known = [commit for commit in store.commits(ref.repo_id) if commit != ref.revision]
-        if not known:
+        if not known and not isinstance(exc, HubUnreachable):
             raise
-        stored = ", ".join(known[:3])
-        raise SourceUnavailable(f"{exc} Stored of this repository: {stored}.") from exc
+        stored = f"Stored of this repository: {', '.join(known[:3]) or 'nothing'}."
+        raise SourceUnavailable(f"{exc} {stored}") from exc
 
 
 def _fetch(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:

@@ -69,6 +69,10 @@ class Found:
     tags: tuple[str, ...]
 
 
+class HubUnreachable(SourceUnavailable):
+    """The Hub did not answer at all."""
+
+
 def endpoint() -> str:
     """The Hub that is asked: `HF_ENDPOINT`, or the public one."""
     return (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
@@ -224,7 +228,7 @@ class Hub:
             advice = "Check the network, and HF_ENDPOINT if it is set."
             if os.environ.get("HF_HUB_OFFLINE"):
                 problem, advice = "was not asked for", "HF_HUB_OFFLINE is set: unset it to fetch."
-            raise self._failed(what, problem, advice) from exc
+            raise HubUnreachable(f"{what} {problem} at {self.endpoint}. {advice}") from exc
 
     def _log_in(self) -> str:
         return "log in with `hf auth login`" + (
