@@ -319,6 +319,24 @@ def test_an_interrupt_while_fetching_waits_for_nothing(hub, tmp_path, path):
     assert not list((tmp_path / "home" / "sources").glob("me--env/*"))
 
 
+@pytest.mark.parametrize("problem", ["File exists", "File too large"])
+def test_what_cannot_be_stored(hub, tmp_path, problem):
+    """A limit on the size of files stands for a full disk."""
+    hub.create("me/env")
+    ref = f"me/env@{hub.commit('me/env', {'env.py': '', 'mesh.obj': bytes(2**21)})}"
+    limit, home = (), tmp_path / "home"
+    if problem == "File exists":
+        home.mkdir()
+        (home / "sources").touch()
+    else:
+        limit = ("prlimit", f"--fsize={2**20}")
+    done = run("eval", ref, "--trust-remote-code", command=[*limit, *ENVHUB])
+    assert done.returncode == 6, done.stderr
+    assert f"me/env cannot be stored in {home}: {problem}. Make room, or name" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(home.glob("sources/*/*"))
+
+
 def test_two_commits_run_side_by_side(hub):
     first = publish(hub, REACH)
     changed = (REACH / "table.py").read_bytes().replace(b"_SPEED = 0.05", b"_SPEED = 0.02")

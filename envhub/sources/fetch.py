@@ -11,6 +11,7 @@ from envhub.sources import store
 from envhub.sources.download import OnProgress, download
 from envhub.sources.hub import Hub, HubUnreachable, Listed
 from envhub.sources.objects import FILE_MODES, BrokenProof, TreeEntry, walk
+from envhub.sources.places import cache_home
 from envhub.sources.proof import fetch_objects, git_is_there
 from envhub.sources.store import Manifest, Stored
 
@@ -57,9 +58,19 @@ def obtain(
     A damaged copy in the store is fetched anew; if that fails, it is refused, never used.
 
     Raises:
-        SourceUnavailable: It is not in the store and cannot be fetched.
+        SourceUnavailable: It is not in the store and cannot be fetched, or not be stored.
         SourceCorrupt: What came is not what was asked for.
     """
+    try:
+        return _obtain(ref, private=private, on_progress=on_progress)
+    except OSError as exc:
+        raise SourceUnavailable(
+            f"{ref.repo_id} cannot be stored in {cache_home()}: {exc.strerror or exc}. Make room, "
+            "or name a directory that you can write to in ENVHUB_HOME."
+        ) from exc
+
+
+def _obtain(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
     assert ref.revision is not None
     try:
         stored = store.load(ref.repo_id, ref.revision)

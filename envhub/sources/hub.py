@@ -1,5 +1,6 @@
 """The Hugging Face Hub. The only importer of `huggingface_hub`."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -218,11 +219,7 @@ class Hub:
             advice = "Check HF_ENDPOINT if it is set."
             raise self._failed(what, f"got no answer of a Hub ({exc})", advice) from exc
         except Exception as exc:
-            # The client's own transport errors: its HTTP library changed with 1.0 and with 2.0,
-            # and 1.6 raises a RuntimeError when the server is down.
-            if type(exc).__module__.partition(".")[0] not in _TRANSPORT and not isinstance(
-                exc, OSError | RuntimeError
-            ):
+            if not _of_transport(exc):
                 raise
             problem = f"could not be asked for ({type(exc).__name__})"
             advice = "Check the network, and HF_ENDPOINT if it is set."
@@ -255,4 +252,19 @@ class Hub:
         return SourceUnavailable(f"{what} {problem} at {self.endpoint}. {advice}")
 
 
+_OF_FILES = frozenset(
+    (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS)
+)
+"""Errors of what the client writes, not of the network."""
 _TRANSPORT = frozenset({"httpx", "httpx2", "httpcore", "requests", "urllib3", "huggingface_hub"})
+
+
+def _of_transport(exc: Exception) -> bool:
+    """Whether it means that the Hub was not reached.
+
+    The client's HTTP library changed with 1.0 and with 2.0, and 1.6 raises a RuntimeError when the
+    server is down.
+    """
+    if isinstance(exc, OSError):
+        return exc.errno not in _OF_FILES
+    return isinstance(exc, RuntimeError) or type(exc).__module__.partition(".")[0] in _TRANSPORT
