@@ -50,6 +50,16 @@ def test_one_without_an_environment(tmp_path):
     assert set(visible.interpreter_paths(python)) == {tmp_path / "opt", PACKAGE}
 
 
+def test_directories_of_packages_on_the_path(tmp_path, monkeypatch):
+    """A user's own code that lies on the path too is not shown."""
+    for name in ("target/msgspec", "site-packages", "project/mine"):
+        (tmp_path / name).mkdir(parents=True)
+    for name in ("target", "site-packages", "project"):
+        monkeypatch.syspath_prepend(tmp_path / name)
+    shown = {path for path in visible.interpreter_paths() if path.is_relative_to(tmp_path)}
+    assert shown == {tmp_path / "target", tmp_path / "site-packages"}
+
+
 def test_this_one():
     found = visible.interpreter_paths()
     for path in (sys.executable, os.__file__, pytest.__file__, envhub.__file__):

@@ -29,6 +29,8 @@ _SYS_FOR_GPUS = tuple(
     Path("/sys", name) for name in ("bus/pci", "class/drm", "class/kfd", "dev", "devices", "module")
 )
 _PACKAGES = ("site-packages", "dist-packages")
+_NEEDED = ("gymnasium", "msgspec", "numpy", "pluggy")
+"""What a worker imports itself; `pip install --target` puts it into directories of any name."""
 PROC = tuple(
     Path("/proc", name)
     for name in (
@@ -49,7 +51,7 @@ def interpreter_paths(python: Path | None = None) -> tuple[Path, ...]:
     executable = python or Path(sys.executable)
     given = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
     prefixes = _prefixes(python) if python else map(Path, given)
-    packages = [] if python else [path for path in map(Path, sys.path) if path.name in _PACKAGES]
+    packages = [] if python else [path for path in map(Path, sys.path) if _of_packages(path)]
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     found = (
         *(part for prefix in prefixes for part in _parts(prefix)),
@@ -58,6 +60,10 @@ def interpreter_paths(python: Path | None = None) -> tuple[Path, ...]:
         Path(__file__).parent.parent,
     )
     return tuple(apart(path for path in found if path.exists()))
+
+
+def _of_packages(path: Path) -> bool:
+    return path.name in _PACKAGES or any((path / name).is_dir() for name in _NEEDED)
 
 
 def _prefixes(executable: Path) -> Iterator[Path]:
