@@ -289,6 +289,14 @@ def test_a_hub_that_does_not_answer(hub, ref, monkeypatch, path, ask):
         ask(ref)
 
 
+def test_a_listing_of_many_pages(hub):
+    names = {f"data/{number:04}.txt" for number in range(2500)}
+    commit = hub.commit("me/env", dict.fromkeys(names, "x"))
+    listed = [one.path for one in Hub().listing("me/env", commit)]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {".gitattributes", *names}
+
+
 def test_a_hub_that_is_down_is_not_asked_again_and_again(hub, ref, caplog):
     hub.close()
     with pytest.raises(SourceUnavailable, match="Check the network"):

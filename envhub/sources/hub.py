@@ -161,14 +161,15 @@ class Hub:
         from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
         told: list[_Told] = []
-        url, headers = f"{self.endpoint}/api/{path}", build_hf_headers(token=self._token)
+        headers = build_hf_headers(token=self._token)
+        url, query = f"{self.endpoint}/api/{path}", parameters or None
         while url and len(told) < most:
             if not url.startswith(f"{self.endpoint}/"):  # the token is not for others
                 raise OSError(f"it goes on at {url}")
-            answer = get_session().get(url, params=parameters, headers=headers, timeout=_TIMEOUT)
+            answer = get_session().get(url, params=query, headers=headers, timeout=_TIMEOUT)
             hf_raise_for_status(answer)
             told += msgspec.json.decode(answer.content, type=list[kind])  # type: ignore[valid-type]
-            url, parameters = answer.links.get("next", {}).get("url", ""), {}
+            url, query = answer.links.get("next", {}).get("url", ""), None  # it has its own
         return told[:most]
 
     def publish(self, repo: str, directory: Path, *, private: bool, ignore: list[str]) -> str:
