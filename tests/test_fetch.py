@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -123,6 +124,19 @@ def test_every_lie_is_noticed_and_the_next_good_try_works(hub, ref):
 def test_lies_are_noticed_without_git_too(hub, ref, tmp_path, lie):
     with hub.fault(lie):
         assert obtain_without_git(ref, tmp_path) == "SourceCorrupt"
+
+
+def test_a_file_that_is_larger_than_listed_is_not_read(hub, ref, monkeypatch):
+    """No commit says how large its files are, and the bounds go by the listing."""
+    listing = Hub.listing
+
+    def lying(*arguments):
+        return [replace(one, size=one.size - 1) for one in listing(*arguments)]
+
+    monkeypatch.setattr(Hub, "listing", lying)
+    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("read"))
+    with pytest.raises(SourceCorrupt, match=r"came with \d+ bytes instead of \d+"):
+        obtain(ref)
 
 
 def test_links_are_refused(hub):

@@ -48,7 +48,7 @@ def download(
     files: dict[str, StoredFile] = {}
 
     def fetch(one: Listed) -> StoredFile:
-        content = hub.download(ref.repo_id, commit, one.path, cache).read_bytes()
+        content = _read(hub.download(ref.repo_id, commit, one.path, cache), one, ref)
         checked = _checked(content, one, ref)
         target = staged / "files" / one.path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -129,11 +129,21 @@ def _watching(cache: Path, tell: Callable[[int], None]) -> Iterator[None]:
         thread.join()
 
 
+def _read(path: Path, one: Listed, ref: HubRef) -> bytes:
+    size = path.stat().st_size
+    if size != one.size:  # before it is read: the Hub's promise is what bounds the memory
+        raise SourceCorrupt(
+            f"{one.path} of {ref} came with {size} bytes instead of {one.size}. Nothing was "
+            "executed."
+        )
+    return path.read_bytes()
+
+
 def _checked(content: bytes, one: Listed, ref: HubRef) -> StoredFile:
     sha256, blob_id = store.digests(content)
     large = one.large_sha256 is not None
     found = pointer_id(sha256, len(content)) if large else blob_id
-    if found != one.blob_id or len(content) != one.size:
+    if found != one.blob_id:
         raise SourceCorrupt(
             f"{one.path} of {ref} came with other bytes than the commit has: {found} "
             f"instead of {one.blob_id}. Nothing was executed."
