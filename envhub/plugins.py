@@ -6,6 +6,7 @@ several mistakes pass in silence; `Plugins.register` turns each into a `PluginEr
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,8 +52,7 @@ def installed() -> tuple[Installed, ...]:
     found: set[Installed] = set()
     for point in _entry_points(GROUP):
         if point.dist is not None and (wanted is None or point.name in wanted):
-            about = point.dist.metadata  # every access reads the file anew
-            found.add(Installed(point.name, point.value, about["Name"], about["Version"]))
+            found.add(Installed(point.name, point.value, *name_and_version(point.dist)))
     return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
 
 
@@ -61,6 +61,16 @@ def _entry_points(group: str) -> "metadata.EntryPoints":
     from importlib import metadata
 
     return metadata.entry_points(group=group)
+
+
+def name_and_version(distribution: "metadata.Distribution") -> tuple[str, str]:
+    """As its metadata says; to parse all of that takes a millisecond or two."""
+    head, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
+    told = dict(re.findall(r"^(Name|Version): *(\S+)$", head, re.MULTILINE))
+    if len(told) == 2:
+        return told["Name"], told["Version"]
+    about = distribution.metadata
+    return about["Name"], about["Version"]
 
 
 def chosen() -> tuple[str, ...] | None:

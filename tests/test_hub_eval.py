@@ -1,5 +1,6 @@
 """Evaluating by a pinned reference: the same records as the directory itself, or a refusal."""
 
+import hashlib
 import json
 import os
 import re
@@ -105,7 +106,10 @@ def test_the_record_says_what_was_run_and_what_it_was_kept_from(hub):
     assert (benchmark["kind"], benchmark["proof"]) == ("hub", "git")
     assert benchmark["endpoint"] == hub.endpoint
     assert benchmark["consent"] == "flag"
-    assert set(benchmark["files"]) == {"env.py", "table.py"}
+    assert benchmark["files"] == {
+        name: f"sha256:{hashlib.sha256((REACH / name).read_bytes()).hexdigest()}"
+        for name in ("env.py", "table.py")
+    }
     assert protection["sandbox"] in ("bubblewrap", "landlock")
     assert protection["network"] is False
 
