@@ -8,7 +8,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envhub.api import evaluate as evaluate
     from envhub.api import make_env as make_env
-    from envhub.envs.normalize import close_envs as close_envs
     from envhub.errors import EnvHubError as EnvHubError
     from envhub.hookspecs import hookimpl as hookimpl
     from envhub.policies.contract import Context as Context
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from envhub.types import Benchmark as Benchmark
     from envhub.types import Limits as Limits
     from envhub.types import Task as Task
+    from envhub.vector.env import close_envs as close_envs
 
 __version__ = "0.1.0"
 
@@ -29,7 +29,7 @@ _HOMES = {
     "Policy": "envhub.policies.contract",
     "Run": "envhub.results.run",
     "Task": "envhub.types",
-    "close_envs": "envhub.envs.normalize",
+    "close_envs": "envhub.worker.normalize",
     "evaluate": "envhub.api",
     "hookimpl": "envhub.hookspecs",
     "make_env": "envhub.api",

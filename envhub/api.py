@@ -3,23 +3,21 @@
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from envhub.envs.crew import Opening
-from envhub.envs.vector import LazyVectorEnv
 from envhub.errors import PluginError, UsageError
 from envhub.evaluation.engine import Engine
-from envhub.evaluation.plan import Plan
+from envhub.evaluation.plan import Plan, select
+from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.run import start_run
+from envhub.host.loading import LazySpec, describe
 from envhub.records import EpisodeRecord
-from envhub.references import find_source
 from envhub.results.run import Run
-from envhub.running import Question, start_run
-from envhub.selection import select
-from envhub.types import Limits, RuntimeChoice, SourceOptions, Value
-from envhub.worker.describe import describe
-from envhub.worker.first import Wanted
+from envhub.sources.find import find_source
+from envhub.types import Limits, RuntimeChoice, SandboxChoice, SourceOptions, Value, WorkerSpec
+from envhub.vector.env import LazyVectorEnv
 
 _UNUSED_HORIZON = 1_000_000
 """For published envs without a horizon: a vector environment leaves truncating to its envs."""
@@ -37,7 +35,7 @@ def make_env(
     allow_unpinned: bool = False,
     private: bool = False,
     locked: bool = False,
-    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto",
+    sandbox: SandboxChoice = "auto",
     sandbox_allow_network: bool = False,
     runtime: RuntimeChoice = "auto",
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
@@ -80,8 +78,6 @@ def make_env(
     """
     if not isinstance(n_envs, int) or n_envs < 1:
         raise UsageError(f"n_envs must be a whole number of at least 1, found {n_envs!r}.")
-    bounds = limits or Limits()
-    arguments = dict(env_args or {})
     options = SourceOptions(
         trust_remote_code=trust_remote_code,
         allow_unpinned=allow_unpinned,
@@ -92,14 +88,17 @@ def make_env(
         runtime=runtime,
     )
     source = find_source(ref, options)
-    wanted = Wanted(source, arguments, bounds, runtime, locked, _UNUSED_HORIZON)
-    described = describe(wanted)
-    interpreter = described.interpreter
+    spec = WorkerSpec(source, dict(env_args or {}), limits or Limits(), _UNUSED_HORIZON)
+    described = describe(spec, runtime, locked=locked)
+    lazy = LazySpec(described, runtime)
     return {
         suite: {
             task.name: LazyVectorEnv(
-                Opening(source, suite, task.name, arguments, bounds, _UNUSED_HORIZON, interpreter),
+                lazy,
+                suite,
+                task.name,
                 n_envs,
+                spaces=described.spaces.get(task.name),
                 autoreset_mode=autoreset_mode,
                 copy=copy,
             )
@@ -128,7 +127,7 @@ def evaluate(
     allow_unpinned: bool = False,
     private: bool = False,
     locked: bool = False,
-    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto",
+    sandbox: SandboxChoice = "auto",
     sandbox_allow_network: bool = False,
     runtime: RuntimeChoice = "auto",
 ) -> Run:
@@ -142,7 +141,8 @@ def evaluate(
         tasks: Names; none means all of the suites.
         episodes: For each task; the benchmark's own number unless said.
         seed: Of the first episode of each task.
-        workers: How many; None as many as the machine bears, 0 everything in this process.
+        workers: Worker processes; None: as many as cores and free memory allow; 0: everything in
+            this process.
         max_steps: A horizon instead of the tasks' own.
         env_args: For the benchmark's env maker.
         policy_args: For the policy's factory.
@@ -170,7 +170,7 @@ def evaluate(
         sandbox_allow_network=sandbox_allow_network,
         runtime=runtime,
     )
-    question = Question(
+    request = EvalRequest(
         ref=ref,
         policy=policy,
         suites=(suites,) if isinstance(suites, str) else tuple(suites),
@@ -186,11 +186,11 @@ def evaluate(
         out=Path(out) if out is not None else None,
         options=options,
     )
-    return start_run(question, _Silent())
+    return start_run(request, _Silent())
 
 
 class _Silent:
-    """Looks on without a word, except where an observer fails."""
+    """Ignores progress; warns where an observer fails."""
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
         return
@@ -198,14 +198,14 @@ class _Silent:
     def recorded(self, record: EpisodeRecord) -> None:
         return
 
-    def tick(self) -> None:
+    def refresh(self) -> None:
         return
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         return
 
-    def note(self, text: str) -> None:
+    def progress(self, text: str) -> None:
         return
 
-    def warn(self, problem: PluginError) -> None:
+    def warning(self, problem: PluginError) -> None:
         warnings.warn(str(problem), stacklevel=2)

@@ -5,13 +5,18 @@
     │   ├── InvalidReference          2  also a ValueError: the text names no benchmark
     │   ├── UnknownName               2  also a LookupError: no such benchmark, suite, task ...
     │   ├── UnpinnedReference         2  a Hub reference that can change under your feet
-    │   └── UnsupportedPlatform       2  not Linux
+    │   ├── UnsupportedPlatform       2  not Linux
+    │   ├── SandboxUnavailable        2  the sandbox that was asked for does not work here
+    │   ├── HomeExposed               2  a sandbox would have to show the user's home
+    │   └── RunDirectoryError         2  a run's directory cannot be used as was asked
     ├── RemoteCodeRefused             3  also a RuntimeError: nobody agreed to run this code
     ├── SourceError                   6  a source cannot be had as it should be
-    │   ├── SourceUnavailable         6  it cannot be reached, or is not there
+    │   ├── SourceUnavailable         6  it cannot be reached, or does not exist
+    │   │   └── HubUnreachable        6  the Hub did not answer at all
     │   └── SourceCorrupt             6  what came is not what was asked for
     ├── RuntimeUnavailable            5  what a benchmark requires cannot be had
     └── ContractError                 4  a benchmark, plugin or policy breaks its contract
+        ├── RunAborted                4  the same error again and again: nothing can be evaluated
         ├── InvalidBenchmark          4  also a ValueError: a declared value makes no sense
         ├── InvalidEnvs               4  also a ValueError: make_env returned something else
         ├── InvalidObservation        4  also a ValueError: wrong layout or dtype
@@ -31,6 +36,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -107,6 +113,45 @@ class UnsupportedPlatform(UsageError):
     """EnvHub runs on Linux only."""
 
 
+class SandboxUnavailable(UsageError):
+    """The sandbox that was asked for does not work here.
+
+    Attributes:
+        wanted: Which one was asked for.
+        problems: What keeps each from working.
+    """
+
+    def __init__(self, wanted: str, problems: dict[str, str]) -> None:
+        which = "No sandbox" if wanted == "auto" else f"The sandbox {wanted!r}"
+        verb = "works" if wanted == "auto" else "does not work"
+        found = "; ".join(f"{kind}: {problem}" for kind, problem in problems.items())
+        super().__init__(
+            f"{which} {verb} here: {found}. `envhub doctor` says what to install or to set; "
+            "--sandbox none runs the code unprotected, if you trust it with everything you have."
+        )
+        self.wanted = wanted
+        self.problems = problems
+
+
+class HomeExposed(UsageError):
+    """A directory that a sandbox would have to show holds the user's home.
+
+    Attributes:
+        path: The directory.
+    """
+
+    def __init__(self, path: "Path") -> None:
+        super().__init__(
+            f"The sandbox would have to show {path} to foreign code, and with it your home "
+            "directory. Move what is needed into a directory of its own."
+        )
+        self.path = path
+
+
+class RunDirectoryError(UsageError):
+    """A run's directory cannot be used as was asked."""
+
+
 class RemoteCodeRefused(EnvHubError, RuntimeError):
     """Code from the Hub that nobody here has agreed to execute."""
 
@@ -121,6 +166,10 @@ class SourceError(EnvHubError):
 
 class SourceUnavailable(SourceError):
     """A source cannot be reached, or is not there."""
+
+
+class HubUnreachable(SourceUnavailable):
+    """The Hub did not answer at all."""
 
 
 class SourceCorrupt(SourceError):
@@ -151,6 +200,10 @@ class ContractError(EnvHubError):
     """A benchmark, plugin or policy does not keep its side of the contract."""
 
     exit_code = ExitCode.CONTRACT
+
+
+class RunAborted(ContractError):
+    """The same error from the start, again and again: nothing can be evaluated."""
 
 
 class InvalidBenchmark(ContractError, ValueError):

@@ -17,9 +17,13 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 """Benchmarks, suites, tasks and policies; fullmatch, wherever a name comes from."""
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
+
 _BESIDE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
 _MAX_HORIZON = 10_000_000
+
 _MAX_HZ = 1_000_000
 
 
@@ -71,7 +75,8 @@ class Benchmark:
     control_hz: float = 0.0
     """Actions a second of the real system; 0 where there is none."""
     spaces: str | None = None
-    """`pkg.module:spaces`, light: `spaces(task, **env_args) -> (observation, action)`."""
+    """`pkg.module:spaces`, light: `spaces(task, **env_args) -> (observation, action)`, the same
+    objects for tasks that have the same. `envhub info` and `make_env` need no simulator then."""
     lerobot: str | None = None
     """`pkg.module:convert`, light: raw batch -> batch as LeRobot policies take it."""
     policies: Mapping[str, str] = field(default_factory=dict)
@@ -136,6 +141,8 @@ class PluginSource:
 
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
+SandboxChoice = Literal["auto", "bubblewrap", "landlock", "none"]
+"""`auto`: the strongest that works here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +187,14 @@ class FileSource:
     origin: Origin | None = None
     """None for a local file."""
     confinement: Confinement | None = None
-    """None for a local file, which is the user's own."""
+    """None for a local file, which is the user's own; foreign files always have one."""
+
+    def __post_init__(self) -> None:
+        if (self.origin is None) != (self.confinement is None):
+            raise ValueError("A file has an origin and a confinement, or it is local and has none.")
 
 
 Source = PluginSource | FileSource
-
 
 RuntimeChoice = Literal["auto", "here", "isolated"]
 """`auto`: here where what is required is met, else isolated."""
@@ -208,6 +218,42 @@ HERE = Interpreter()
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """All that it takes to start a worker for a benchmark's envs.
+
+    The confinement comes with the source, so that no worker can be started without it.
+    """
+
+    source: Source
+    env_args: Mapping[str, Value]
+    limits: "Limits"
+    horizon: int | None = None
+    """For envs of the published contract that have none."""
+    interpreter: Interpreter = HERE
+    """What the worker runs on."""
+    alone: bool = False
+    """Whether to leave out the other plugins that `ENVHUB_PLUGINS` names."""
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What the worker is kept from; None for code that is the user's own."""
+        return confinement_of(self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """All that it takes to start a process for a policy, which is the user's own code."""
+
+    limits: "Limits"
+    interpreter: Interpreter = HERE
+
+
+def confinement_of(source: Source) -> Confinement | None:
+    """What a source's code is kept from, wherever it runs."""
+    return source.confinement if isinstance(source, FileSource) else None
+
+
+@dataclass(frozen=True, slots=True)
 class SourceOptions:
     """How a source is had."""
 
@@ -215,7 +261,7 @@ class SourceOptions:
     allow_unpinned: bool = False
     private: bool = False
     locked: bool = False
-    sandbox: Literal["auto", "bubblewrap", "landlock", "none"] = "auto"
+    sandbox: SandboxChoice = "auto"
     sandbox_allow_network: bool = False
     runtime: RuntimeChoice = "auto"
 
@@ -229,6 +275,20 @@ class PolicySource:
     name: str
     """Of the factory there."""
     args: Mapping[str, Value] = field(default_factory=dict)
+
+
+Placement = Literal["process", "worker"]
+PolicyFormat = Literal["raw", "lerobot"]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFacts:
+    """What a policy declares of itself."""
+
+    placement: Placement
+    needs: tuple[str, ...] | None
+    format: PolicyFormat
+    batch: int | None
 
 
 @dataclass(frozen=True, slots=True)

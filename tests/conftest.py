@@ -5,9 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from wheels import NEEDED, make_wheel, repack
-
-ASSETS = Path(__file__).parent / "assets"
+from support.paths import ASSETS
+from support.wheels import NEEDED, make_wheel, repack
 
 
 @pytest.fixture

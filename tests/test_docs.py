@@ -2,16 +2,14 @@
 
 import inspect
 import re
-from pathlib import Path
 
 import click
 import pytest
+from support.paths import DOCS
 
 from envhub import hookspecs
 from envhub.cli import COMMANDS, group
 from envhub.errors import ExitCode
-
-DOCS = Path(__file__).parent.parent / "docs"
 
 
 def page(name: str) -> str:

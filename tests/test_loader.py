@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from envhub.errors import ContractError
-from envhub.worker.loader import load_file, load_object
+from envhub.loader import load_file, load_object
 
 PACKAGE = "envhub_local_test"
 

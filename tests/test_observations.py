@@ -10,9 +10,9 @@ from gymnasium.vector.utils import batch_space
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from envhub.envs import observations
-from envhub.envs.observations import Feature, features, to_lerobot
+from envhub import observations
 from envhub.errors import ContractError, InvalidObservation
+from envhub.observations import Feature, features, to_lerobot
 
 needs_torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed"
@@ -420,7 +420,7 @@ def test_a_vector_env_of_gymnasium():
 
 
 def test_importing_the_module_does_not_import_torch():
-    code = "import sys, envhub.envs.observations; sys.exit('torch' in sys.modules)"
+    code = "import sys, envhub.observations; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

@@ -4,10 +4,10 @@ import json
 
 import click
 
-from envhub.cli.checks import Check, Seen, Status, all_checks
+from envhub.cli.doctor_checks import Check, Finding, Status, all_checks
 from envhub.errors import ExitCode
 
-_Results = list[tuple[Check, Seen]]
+_Results = list[tuple[Check, Finding]]
 
 _COLORS = {Status.OK: "green", Status.MISSING: "yellow", Status.PROBLEM: "red"}
 
@@ -56,7 +56,7 @@ def _as_text(results: _Results) -> str:
     return "\n".join([*lines, "", _verdict(results)])
 
 
-def _lines(check: Check, seen: Seen, width: int) -> list[str]:
+def _lines(check: Check, seen: Finding, width: int) -> list[str]:
     mark = click.style(f"{seen.status:<7}", fg=_COLORS[seen.status])
     lines = [f"{mark}  {check.name:<{width}}  {seen.found}"]
     if seen.status is not Status.OK:

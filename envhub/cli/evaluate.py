@@ -17,9 +17,10 @@ from envhub.cli.options import (
 from envhub.cli.progress import Watcher, make_watcher
 from envhub.cli.table import render
 from envhub.errors import ExitCode, UsageError
+from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.run import resume_run, start_run
 from envhub.results.run import Run
 from envhub.results.summary import paste_line, to_json
-from envhub.running import Question, resume_run, start_run
 from envhub.types import Limits, SourceOptions, Value
 
 
@@ -87,23 +88,23 @@ def command(
             consent = options.trust_remote_code
             run = resume_run(resume, workers, watcher, trust_remote_code=consent)
         else:
-            question = _question(ref, workers=workers, watcher=watcher, options=options, **asked)
-            run = start_run(question, watcher)
+            request = _request(ref, workers=workers, watcher=watcher, options=options, **asked)
+            run = start_run(request, watcher)
     except KeyboardInterrupt:
         watcher.finish()
-        _say_resume(watcher)
+        _show_resume(watcher)
         context.exit(ExitCode.INTERRUPTED)
     finally:
         watcher.finish()
     _show(run, as_json=as_json)
     if watcher.interrupted and not run.complete:
-        _say_resume(watcher)
+        _show_resume(watcher)
         context.exit(ExitCode.INTERRUPTED)
     if any(record.status != "ok" for record in run.records()):
         context.exit(ExitCode.FOUND)
 
 
-def _question(
+def _request(
     ref: str | None,
     *,
     workers: int | None,
@@ -120,12 +121,12 @@ def _question(
     env_args: dict[str, Value],
     limits: Limits,
     options: SourceOptions,
-) -> Question:
+) -> EvalRequest:
     if ref is None:
         raise UsageError("Name a benchmark, or a run to go on with: envhub eval --resume DIR.")
     if policy is None:
-        watcher.say("No --policy: evaluating random actions.")
-    return Question(
+        watcher.message("No --policy: evaluating random actions.")
+    return EvalRequest(
         ref=ref,
         policy=policy or "random",
         suites=suites,
@@ -189,9 +190,9 @@ def _first_errors(run: Run) -> list[str]:
     ]
 
 
-def _say_resume(watcher: Watcher) -> None:
+def _show_resume(watcher: Watcher) -> None:
     if watcher.run is not None:
-        watcher.say(f"Interrupted. Go on with: envhub eval --resume {watcher.run.directory}")
+        watcher.message(f"Interrupted. Go on with: envhub eval --resume {watcher.run.directory}")
 
 
 def _workers(text: str) -> int | None:

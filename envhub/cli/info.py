@@ -6,23 +6,24 @@ from typing import Any
 
 import click
 
+from envhub.cli.hub_facts import describe_unexecuted
 from envhub.cli.options import (
     debug_option,
     env_arg_option,
     get_source,
     json_option,
+    message,
     one_line,
-    say,
     source_options,
     timeout_option,
 )
-from envhub.cli.unexecuted import describe_unexecuted
-from envhub.envs.observations import Feature, features
 from envhub.errors import ContractError, RemoteCodeRefused
-from envhub.types import Benchmark, Limits, SourceOptions, Value
-from envhub.worker.describe import describe
-from envhub.worker.first import Wanted
-from envhub.worker.spaces import AnySpace, Spaces
+from envhub.host.loading import describe
+from envhub.observations import Feature, features
+from envhub.types import Benchmark, Limits, SourceOptions, Value, WorkerSpec
+from envhub.wire.spaces import AnySpace, Spaces
+
+_UNDECLARED = "observation  not declared by the plugin; envhub try makes an env and shows it"
 
 
 @click.command("info")
@@ -44,8 +45,9 @@ def command(
 ) -> None:
     """Say what the benchmark REF is: suites, tasks, horizons, observations, actions.
 
-    Its code is loaded in a process of its own, and the env of its first task is made there. Of a
-    Hub repository that nobody agreed to run, only what is known without running it is shown.
+    Its code is loaded in a process of its own, where an env file also makes the env of its first
+    task. Of a Hub repository that nobody agreed to run, only what is known without running it is
+    shown.
 
     \b
     Examples:
@@ -57,22 +59,29 @@ def command(
         source = get_source(ref, options)
     except RemoteCodeRefused as refused:
         click.echo(describe_unexecuted(ref, options, as_json=as_json))
-        say(str(refused))
+        message(str(refused))
         return
-    wanted = Wanted(source, env_args, limits, options.runtime, options.locked, max_steps)
-    described = describe(wanted, with_spaces=True, say=say, note=say)
-    benchmark, spaces = described.benchmark, described.spaces
-    assert spaces is not None
+    described = describe(
+        WorkerSpec(source, env_args, limits, max_steps),
+        options.runtime,
+        locked=options.locked,
+        with_spaces=True,
+        message=message,
+        progress=message,
+    )
+    benchmark = described.benchmark
+    spaces = next(iter(described.spaces.values()), None)
     click.echo(_as_json(benchmark, spaces) if as_json else _as_text(benchmark, spaces))
 
 
-def _as_json(benchmark: Benchmark, spaces: Spaces) -> str:
-    rows: list[dict[str, Any]] = [asdict(feature) for feature in _features(spaces[0])]
-    shown = {**asdict(benchmark), "features": rows, "action": str(spaces[1])}
+def _as_json(benchmark: Benchmark, spaces: Spaces | None) -> str:
+    rows = [asdict(feature) for feature in _features(spaces[0])] if spaces else None
+    action = str(spaces[1]) if spaces else None
+    shown: dict[str, Any] = {**asdict(benchmark), "features": rows, "action": action}
     return json.dumps(shown, indent=2)
 
 
-def _as_text(benchmark: Benchmark, spaces: Spaces) -> str:
+def _as_text(benchmark: Benchmark, spaces: Spaces | None) -> str:
     tasks = benchmark.tasks()
     default = benchmark.default or tuple(benchmark.suites)
     facts = {
@@ -81,10 +90,11 @@ def _as_text(benchmark: Benchmark, spaces: Spaces) -> str:
         "default": f"{', '.join(default)}; {_count(benchmark.episodes, 'episode')} a task",
         "policies": ", ".join(benchmark.policies),
         "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
-        "action": one_line(str(spaces[1])),
+        "action": one_line(str(spaces[1])) if spaces else "",
     }
     lines = [f"{name:<10} {fact}" for name, fact in facts.items() if fact]
-    return "\n".join([*lines, "", *_suite_lines(benchmark), "", *_feature_lines(spaces[0])])
+    features = _feature_lines(spaces[0]) if spaces else [_UNDECLARED]
+    return "\n".join([*lines, "", *_suite_lines(benchmark), "", *features])
 
 
 def _suite_lines(benchmark: Benchmark) -> list[str]:

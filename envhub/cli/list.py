@@ -9,13 +9,13 @@ from envhub.cli.options import (
     env_arg_option,
     get_source,
     json_option,
+    message,
     one_line,
-    say,
     source_options,
     timeout_option,
 )
 from envhub.plugins import Installed, installed
-from envhub.types import Benchmark, Limits, SourceOptions, Value
+from envhub.types import Benchmark, Limits, SourceOptions, Value, WorkerSpec
 
 
 @click.command("list")
@@ -48,11 +48,16 @@ def command(
         return
     source = get_source(ref, options)
     # Heavy, so imported after all that can be wrong with REF.
-    from envhub.worker.describe import describe
-    from envhub.worker.first import Wanted
+    from envhub.host.loading import describe
 
-    wanted = Wanted(source, env_args, limits, options.runtime, options.locked)
-    benchmark = describe(wanted, say=say, note=say).benchmark
+    described = describe(
+        WorkerSpec(source, env_args, limits),
+        options.runtime,
+        locked=options.locked,
+        message=message,
+        progress=message,
+    )
+    benchmark = described.benchmark
     click.echo(_tasks_json(benchmark) if as_json else _tasks_text(benchmark))
 
 

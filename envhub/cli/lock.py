@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, say, show_download
+from envhub.cli.options import debug_option, message, show_download
 from envhub.errors import UsageError
 from envhub.refs import HubRef, parse
 from envhub.sources.fetch import obtain, resolve
@@ -33,7 +33,7 @@ def command(ref: str, *, out: Path, private: bool) -> None:
         raise UsageError(f"{ref} is not on the Hub: only such references can be locked.")
     if not parsed.pinned:
         parsed = resolve(parsed, Hub(private=private)).ref
-        say(f"{ref} is {parsed} now.")
+        message(f"{ref} is {parsed} now.")
     stored = obtain(parsed, private=private, on_progress=show_download)
     pins = _pins(parsed, stored)
     write_lock(parsed, stored, out, pins=pins)

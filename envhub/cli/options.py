@@ -72,9 +72,9 @@ _SOURCE_OPTIONS = (
 
 def get_source(ref: str, options: SourceOptions) -> "Source":
     """What a reference means, with what is said on the way on standard error."""
-    from envhub.references import find_source
+    from envhub.sources.find import find_source
 
-    return find_source(ref, options, say=say, on_progress=show_download)
+    return find_source(ref, options, message=message, on_progress=show_download)
 
 
 def show_download(done: int, total: int, size: int, total_size: int) -> None:
@@ -85,7 +85,7 @@ def show_download(done: int, total: int, size: int, total_size: int) -> None:
         click.echo(text + end, err=True, nl=False)
 
 
-def say(text: str) -> None:
+def message(text: str) -> None:
     """A line on standard error."""
     click.echo(printable(text), err=True)
 

@@ -6,10 +6,9 @@ import click
 
 from envhub.cli.options import debug_option, json_option, one_line, timeout_option
 from envhub.errors import EnvHubError, ExitCode
+from envhub.host.loading import describe
 from envhub.plugins import Installed, find, installed
-from envhub.types import Limits, PluginSource
-from envhub.worker.describe import describe
-from envhub.worker.first import Wanted
+from envhub.types import Limits, PluginSource, WorkerSpec
 
 
 @click.command("plugins")
@@ -36,7 +35,7 @@ def command(context: click.Context, *, as_json: bool, limits: Limits) -> None:
 def _problem(plugin: Installed, limits: Limits) -> str | None:
     try:
         find(plugin.name)
-        describe(Wanted(PluginSource(plugin.name), {}, limits, "here", alone=True))
+        describe(WorkerSpec(PluginSource(plugin.name), {}, limits, alone=True), "here")
     except EnvHubError as exc:
         return str(exc)
     return None

@@ -55,31 +55,31 @@ class Watcher:
             self._judged += 1
             self._successes += record.success is True
 
-    def tick(self) -> None:
+    def refresh(self) -> None:
         """Show, if it is time to."""
         if self.interrupted and not self._told:
             self._told = True
             with self._undisturbed():
-                self.say("Finishing the episodes under way; Ctrl-C again stops at once.")
+                self.message("Finishing the episodes under way; Ctrl-C again stops at once.")
         now = time.monotonic()
         if not self._quiet and now - self._shown >= self.every:
             self._shown = now
             with self._undisturbed():
                 self.show()
 
-    def warn(self, problem: PluginError) -> None:
+    def warning(self, problem: PluginError) -> None:
         """An observer failed."""
         with self._undisturbed():
-            self.say(f"envhub: {str(problem).rstrip('.')}; it is told no more.")
+            self.message(f"envhub: {str(problem).rstrip('.')}; it is told no more.")
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """A line on standard error."""
         click.echo(printable(text), err=True)
 
-    def note(self, text: str) -> None:
+    def progress(self, text: str) -> None:
         """The same, unless nobody wants to know what takes its time."""
         if not self._quiet:
-            self.say(text)
+            self.message(text)
 
     def finish(self) -> None:
         """Nothing more will come."""
@@ -92,7 +92,7 @@ class Watcher:
 
     def show(self) -> None:
         """A plain line."""
-        self.say(self.line())
+        self.message(self.line())
 
     def line(self) -> str:
         """How far it is."""
@@ -121,7 +121,7 @@ class Watcher:
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if not self.interrupted and self.engine is not None:
-            self.interrupted = self.engine.stopping = True  # `tick` says so
+            self.interrupted = self.engine.stopping = True  # `refresh` says so
         elif self._showing and not self._stop:
             self._stop = True
         else:
@@ -158,10 +158,10 @@ class LiveWatcher(Watcher):
         """Draw."""
         self._live.update(self._picture(), refresh=True)
 
-    def say(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """A line above the drawing."""
         if self._live is None:
-            super().say(text)
+            super().message(text)
         else:
             self._live.console.print(printable(text), markup=False, highlight=False)
 

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, env_arg_option, say, timeout_option
+from envhub.cli.options import debug_option, env_arg_option, message, timeout_option
 from envhub.errors import UsageError
+from envhub.host.loading import describe
 from envhub.refs import HubRef, PathRef, parse
 from envhub.sources.fetch import LEFT_OUT, is_left_out
+from envhub.sources.find import locate
 from envhub.sources.hub import TAG, Hub
-from envhub.sources.local import locate
-from envhub.types import Benchmark, Limits, Value
-from envhub.worker.describe import describe
-from envhub.worker.first import Wanted
+from envhub.types import Benchmark, Limits, Value, WorkerSpec
 
 _NAMED = 5
 _IGNORED = ["__pycache__/*", "*/__pycache__/*", "*.pyc", ".*", "*/.*", "runs/*"]
@@ -48,27 +47,27 @@ def command(
     if not isinstance(ref, HubRef) or ref.revision is not None:
         raise UsageError(f"{repo} is no OWNER/REPO.")
     source = locate(PathRef(f"{directory.resolve()}"))
-    wanted = Wanted(source, env_args, limits, horizon=1)
-    benchmark = describe(wanted, say=say, note=say).benchmark
+    spec = WorkerSpec(source, env_args, limits, horizon=1)
+    benchmark = describe(spec, "auto", message=message, progress=message).benchmark
     with tempfile.TemporaryDirectory(prefix="envhub-publish-") as place:
         folder = Path(place) / "folder"
         shutil.copytree(directory, folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
         _write_card(folder / "README.md", benchmark)
-        _say_what_is_left_out(folder)
+        _show_left_out(folder)
         hub = Hub(private=True)
         commit = hub.publish(
             ref.repo_id, folder, private=private, ignore=[*_IGNORED, *LEFT_OUT[:-1]]
         )
-    say(f"{len(benchmark.tasks())} tasks published at {hub.endpoint}/{ref.repo_id}")
+    message(f"{len(benchmark.tasks())} tasks published at {hub.endpoint}/{ref.repo_id}")
     click.echo(str(HubRef(ref.owner, ref.repo, commit)))
 
 
-def _say_what_is_left_out(folder: Path) -> None:
+def _show_left_out(folder: Path) -> None:
     files = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     left_out = sorted(filter(is_left_out, files))
     if left_out:
         more = f" and {len(left_out) - _NAMED} more" if left_out[_NAMED:] else ""
-        say(
+        message(
             f"Left out, because checkpoints and data sets are never fetched with a benchmark: "
             f"{', '.join(left_out[:_NAMED])}{more}."
         )

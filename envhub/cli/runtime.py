@@ -5,14 +5,14 @@ from typing import Any
 
 import click
 
-from envhub.cli.options import debug_option, json_option, one_line, say, show_download
+from envhub.cli.options import debug_option, json_option, message, one_line, show_download
 from envhub.errors import UnknownName, UsageError
 from envhub.refs import HubRef, NameRef, PathRef, parse
-from envhub.runtime import builds
+from envhub.runtime import build_cache
 from envhub.runtime.provision import build, file_requirements, rebuild_line, requirements_of
 from envhub.runtime.resolve import forget
 from envhub.runtime.venv import KIND
-from envhub.types import Interpreter, Limits, PluginSource
+from envhub.types import Interpreter, Limits, PluginSource, WorkerSpec
 
 _MB = 10**6
 
@@ -37,7 +37,7 @@ def command() -> None:
 @debug_option
 def show(*, as_json: bool) -> None:
     """List the runtimes that are built, and whether each is whole."""
-    found = [_facts(one) for one in builds.all_built(KIND)]
+    found = [_facts(one) for one in build_cache.all_built(KIND)]
     if as_json:
         click.echo(json.dumps({"runtimes": found}, indent=2))
         return
@@ -55,22 +55,22 @@ def build_one(ref: str, *, private: bool, locked: bool, quiet: bool) -> None:
 
     No code of a Hub repository is run, so that this needs no consent.
     """
-    note = (lambda _: None) if quiet else say
+    progress = (lambda _: None) if quiet else message
     match parse(ref):
         case NameRef(name=name):
-            built = _build_installed(name, note)
+            built = _build_installed(name, progress)
         case PathRef() as path:
-            from envhub.sources.local import locate
+            from envhub.sources.find import locate
 
             source = locate(path)
             built = build(
                 *requirements_of(source, None),
                 name=source.name,
                 line=rebuild_line(source),
-                note=note,
+                progress=progress,
             )
         case HubRef() as hub_ref:
-            built = _build_of_hub(hub_ref, note, private=private, locked=locked)
+            built = _build_of_hub(hub_ref, progress, private=private, locked=locked)
     click.echo(f"{built.key}  {built.python}")
 
 
@@ -82,34 +82,37 @@ def remove(keys: tuple[str, ...], *, everything: bool) -> None:
     """Remove runtimes. What runs in one may fail; what needs it later builds it again."""
     if everything == bool(keys):
         raise UsageError("Name the runtimes to remove, or take --all. See envhub runtime list.")
-    known = {one.key: one.about for one in builds.all_built(KIND)}
+    known = {one.key: one.about for one in build_cache.all_built(KIND)}
     for key in keys:
         if key not in known:
             raise UnknownName("runtime", key, known, advice="See envhub runtime list.")
-    chosen = builds.known_keys(KIND) if everything else keys
+    chosen = build_cache.known_keys(KIND) if everything else keys
     for key in chosen:
-        if builds.remove(KIND, key):
+        if build_cache.remove(KIND, key):
             click.echo(f"Removed {key}")
         forget(str(known.get(key, {}).get("pins")))
     if everything:
-        for key in builds.known_keys("packages"):
-            builds.remove("packages", key)
+        for key in build_cache.known_keys("packages"):
+            build_cache.remove("packages", key)
 
 
-def _build_installed(name: str, note: builds.Say) -> Interpreter:
+def _build_installed(name: str, progress: build_cache.Say) -> Interpreter:
     """A plugin's, which has to be asked for its pins first."""
+    from envhub.host.loading import describe
     from envhub.plugins import find
-    from envhub.worker.describe import describe
-    from envhub.worker.first import Wanted
 
     find(name)
     source = PluginSource(name)
-    benchmark = describe(Wanted(source, {}, Limits(), "here", alone=True)).benchmark
+    benchmark = describe(WorkerSpec(source, {}, Limits(), alone=True), "here").benchmark
     declared, pins = requirements_of(source, benchmark)
-    return build(declared, pins, name=name, line=rebuild_line(source), plugin=name, note=note)
+    return build(
+        declared, pins, name=name, line=rebuild_line(source), plugin=name, progress=progress
+    )
 
 
-def _build_of_hub(ref: HubRef, note: builds.Say, *, private: bool, locked: bool) -> Interpreter:
+def _build_of_hub(
+    ref: HubRef, progress: build_cache.Say, *, private: bool, locked: bool
+) -> Interpreter:
     from envhub.runtime.pins import parse_pins
     from envhub.sources.fetch import obtain, resolve
     from envhub.sources.hub import Hub
@@ -117,7 +120,7 @@ def _build_of_hub(ref: HubRef, note: builds.Say, *, private: bool, locked: bool)
 
     if not ref.pinned:
         resolved = resolve(ref, Hub(private=private)).ref
-        say(f"{ref} is {resolved} now.")
+        message(f"{ref} is {resolved} now.")
         ref = resolved
     stored = obtain(ref, private=private, on_progress=show_download)
     path = stored.directory / ref.path
@@ -126,16 +129,18 @@ def _build_of_hub(ref: HubRef, note: builds.Say, *, private: bool, locked: bool)
         check_lock(ref, stored.manifest)
         lines = locked_pins(ref.repo_id)
         pins = parse_pins("\n".join(lines), "envhub.lock") if lines else pins
-    return build(declared, pins, name=ref.repo, line=f"envhub runtime build {ref}", note=note)
+    return build(
+        declared, pins, name=ref.repo, line=f"envhub runtime build {ref}", progress=progress
+    )
 
 
-def _facts(one: builds.Built) -> dict[str, Any]:
+def _facts(one: build_cache.Built) -> dict[str, Any]:
     about = one.about
     return {
         "key": one.key,
         "for": about.get("for"),
         "state": "whole" if one.whole else "damaged",
-        "bytes": builds.size_of(one.place),
+        "bytes": build_cache.size_of(one.place),
         "built": about.get("built"),
         "python": about.get("python"),
         "packages": about.get("packages", {}),

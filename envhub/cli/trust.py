@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import click
 
+from envhub.cli.hub_facts import show, show_changes
 from envhub.cli.options import debug_option, json_option, show_download
-from envhub.cli.unexecuted import show, show_changes
 from envhub.errors import RemoteCodeRefused, UsageError
 from envhub.refs import HubRef, parse
 from envhub.sources.fetch import obtain, resolve

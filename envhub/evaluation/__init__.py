@@ -1,1 +1,1 @@
-"""Running the episodes of a plan."""
+"""From a request to records: prepare, then play. Runs in the host."""

@@ -1,30 +1,21 @@
 """A place where episodes are played: a worker with its env and its memory."""
 
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from envhub.errors import ContractError
-from envhub.evaluation.playing import Playing
-from envhub.types import HERE, Confinement, Interpreter, Limits
-from envhub.worker.buffers import (
-    CHUNK,
-    SUCCESSES,
-    Buffers,
-    make_memory,
-    needed_bytes,
-    shared_action,
-)
-from envhub.worker.channel import BrokenChannel
-from envhub.worker.protocol import Opened, Seen, Stepped, Ticked, WasReset
-from envhub.worker.remote import Observe, RemoteEnv
-from envhub.worker.spaces import Spaces, SpaceSpec, decode_spaces
-from envhub.worker.values import portable
-
-Array = np.ndarray[Any, Any]
+from envhub.evaluation.attempt import Attempt
+from envhub.host.remote import Observe, RemoteEnv
+from envhub.types import PolicyFacts, WorkerSpec
+from envhub.wire.frames import BrokenChannel
+from envhub.wire.memory import CHUNK, SUCCESSES, Buffers, make_memory, needed_bytes, shared_action
+from envhub.wire.messages import BatchRow, Opened, QuickStepped, Stepped, WasReset
+from envhub.wire.spaces import Spaces, SpaceSpec, decode_spaces
+from envhub.wire.values import Array, portable
 
 _MOST_SPACES = 64
 """A worker that describes others every time must not fill the memory."""
@@ -60,17 +51,17 @@ class Slot:
     def __init__(
         self,
         index: int,
-        limits: Limits,
+        spec: WorkerSpec,
         *,
         logs: Path | None,
         inline: bool,
-        confinement: Confinement | None = None,
-        interpreter: Interpreter = HERE,
-        known: KnownSpaces | None = None,
+        known: "KnownSpaces | None" = None,
     ) -> None:
         self.index = index
         self.remote: RemoteEnv | None = None
-        self.playing: Playing | None = None
+        """The worker that it has, if it has one."""
+        self.current: Attempt | None = None
+        """The attempt under way, if there is one."""
         self.task: str | None = None
         """The task that it is assigned to."""
         self.open_task: str | None = None
@@ -83,51 +74,44 @@ class Slot:
         self.needs: Observe = None
         """The leaves of observations that the policy reads."""
         self.making_policy = False
-        """Whether a policy beside the env is being made."""
-        self.policy_for: Spaces | None = None
-        """The spaces for which its worker has a policy beside the env."""
+        """Whether a policy is being made in the worker."""
+        self.worker_policy: tuple[Spaces, PolicyFacts] | None = None
+        """The spaces for which the worker has a policy, and what that declares."""
         self.abandoned = False
         """Whether the answer that is under way is of no interest any more."""
-        self._limits = limits
+        self._spec = spec
         self._logs = logs
         self._inline = inline
-        self._confinement = confinement
-        self._interpreter = interpreter
         self._known = known or KnownSpaces()
         self._buffers: Buffers | None = None
         self._chunk: Array | None = None
         self._texts: dict[str, str] = {}
         self._count = 0
         self._observed: Observe = None
-        self._again: tuple[Observe] | None = None
-        """What one more step would show, if there was one."""
+        # One more step like the last one costs an empty frame; None if there was none.
+        self._last_observed: tuple[Observe] | None = None
 
     def start(self, first: RemoteEnv | None = None) -> RemoteEnv:
         """Get a worker: a new one, or one that is there already."""
         log = self._logs / f"worker-{self.index}.log" if self._logs else None
         name = f"worker {self.index}"
-        self.remote = first or RemoteEnv(
-            name,
-            self._limits,
-            log=log,
-            inline=self._inline,
-            confinement=self._confinement,
-            interpreter=self._interpreter,
-        )
+        self.remote = first or RemoteEnv(name, self._spec, log=log, inline=self._inline)
         self.open_task, self.spaces = None, None
-        self.making_policy, self.policy_for, self.abandoned = False, None, False
+        self.making_policy, self.worker_policy, self.abandoned = False, None, False
         self._free_memory()
         return self.remote
 
-    def live(self) -> RemoteEnv:
-        """The worker's env."""
+    @property
+    def env(self) -> RemoteEnv:
+        """The env in the worker."""
         assert self.remote is not None
         return self.remote
 
-    def now(self) -> Playing:
-        """The episode under way."""
-        assert self.playing is not None
-        return self.playing
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt under way."""
+        assert self.current is not None
+        return self.current
 
     def take_spaces(self, opened: Opened) -> bool:
         """Note what the env is like; whether it needs another memory than before.
@@ -136,11 +120,11 @@ class Slot:
             WorkerError: The spaces make no sense.
             ContractError: The action space is of a kind that no policy can fill.
         """
-        spaces = self.live().spaces(opened, self._known.of)
+        spaces = self.env.spaces(opened, self._known.of)
         if shared_action(spaces[1]) is None:
             raise ContractError(
-                f"The action space {spaces[1]} is no single array; policies act in Box, Discrete, "
-                "MultiDiscrete and MultiBinary spaces."
+                f"The action space {spaces[1]} is not a single array; policies act in Box, "
+                "Discrete, MultiDiscrete and MultiBinary spaces."
             )
         fresh = self._buffers is None or spaces != self.spaces
         self.spaces = spaces
@@ -158,9 +142,9 @@ class Slot:
     def attach(self) -> None:
         """Ask the worker to map the memory for the env that it has made."""
         assert self._buffers is not None
-        self._again = None
-        self.live().attach(self.memory, 1, 0)
-        self.live().watch(self._buffers.pulse)
+        self._last_observed = None
+        self.env.attach(self.memory, 1, 0)
+        self.env.watch(self._buffers.pulse)
 
     def value(self, path: str) -> Any:
         """What the last observation has at a leaf."""
@@ -168,14 +152,15 @@ class Slot:
             return self._texts[path]
         return self._shared().observations[path][0]
 
-    def note(self, reply: WasReset | Stepped, observe: Observe) -> None:
+    def keep_texts(self, reply: WasReset | Stepped, observe: Observe) -> None:
         """Keep the texts of an observation, which are not in the memory."""
-        self._texts = self.live().texts(reply, observe)
+        self._texts = self.env.texts(reply, observe)
 
-    def seen(self) -> Seen:
-        """The row that the policy is asked about."""
-        playing = self.now()
-        return Seen(self.index, playing.episode.number, playing.steps, self._texts)
+    def row(self) -> BatchRow:
+        """The row of a batch that the policy is asked about."""
+        attempt = self.attempt
+        number, steps = attempt.episode.number, attempt.outcome.steps
+        return BatchRow(self.index, number, steps, self._texts)
 
     def take_chunk(self, chunk: Array) -> None:
         """Actions to be taken, one after the other."""
@@ -189,28 +174,28 @@ class Slot:
     def step(self) -> None:
         """Take as many of the actions as one request holds; the last observation may be read."""
         assert self._chunk is not None
-        playing, buffers = self.now(), self._shared()
+        outcome, buffers = self.attempt.outcome, self._shared()
         assert buffers.actions is not None
-        count = min(len(self._chunk), CHUNK, playing.left)
+        count = min(len(self._chunk), CHUNK, outcome.left)
         buffers.actions[0, :count] = self._chunk[:count]
-        read = count == len(self._chunk) and count < playing.left
+        read = count == len(self._chunk) and count < outcome.left
         self._count, self._observed = count, self.needs if read else ()
-        if count == 1 and self._again == (self._observed,):
-            self.live().step_again()
+        if count == 1 and self._last_observed == (self._observed,):
+            self.env.step_again()
             return
-        self._again = (self._observed,)
-        self.live().step(
-            count, observe=self._observed, scored=True, until_success=playing.until_success
+        self._last_observed = (self._observed,)
+        self.env.step(
+            count, observe=self._observed, scored=True, until_success=outcome.until_success
         )
 
-    def take_steps(self, reply: Stepped | Ticked) -> None:
+    def take_steps(self, reply: Stepped | QuickStepped) -> None:
         """Take in the steps that were taken."""
         assert self._chunk is not None
-        if isinstance(reply, Ticked):
-            reply = self._spelled(reply)
+        if isinstance(reply, QuickStepped):
+            reply = self._from_memory(reply)
         taken = len(reply.rewards)
-        self.note(reply, self._observed if taken == self._count else ())
-        self.now().add(
+        self.keep_texts(reply, self._observed if taken == self._count else ())
+        self.attempt.add(
             self._chunk[:taken],
             reply.rewards,
             reply.successes,
@@ -219,18 +204,18 @@ class Slot:
         )
         self._chunk = self._chunk[taken:]
 
-    def _spelled(self, reply: Ticked) -> Stepped:
-        """The answer that says itself what is in the memory."""
-        number, reward, terminated, truncated, told = self._shared().outcome(0)
-        if number != reply.id or told >= len(SUCCESSES):
+    def _from_memory(self, reply: QuickStepped) -> Stepped:
+        """The answer in words, from the outcome in the shared memory."""
+        number, reward, terminated, truncated, success = self._shared().outcome(0)
+        if number != reply.id or success >= len(SUCCESSES):
             reason = BrokenChannel("it answered a step that it never took")
-            raise self.live().worker.broken(reason)
-        successes = [SUCCESSES[told]]
+            raise self.env.worker.broken(reason)
+        successes = [SUCCESSES[success]]
         return Stepped(number, [reward], terminated, truncated, successes, {}, {})
 
     def end_episode(self) -> None:
         """Forget the episode."""
-        self.playing, self._chunk, self._texts = None, None, {}
+        self.current, self._chunk, self._texts = None, None, {}
 
     def close(self) -> None:
         """Free the memory; the worker is ended by whoever started it."""
@@ -245,3 +230,23 @@ class Slot:
         if self.memory >= 0:
             os.close(self.memory)
             self.memory = -1
+
+
+def spaces_of(slot: Slot) -> Spaces:
+    """The spaces of a slot whose env is made."""
+    assert slot.spaces is not None
+    return slot.spaces
+
+
+def reset(slot: Slot) -> None:
+    """Ask for the reset that begins a slot's episode."""
+    slot.env.reset(slot.attempt.episode.seed, slot.attempt.options, slot.needs)
+
+
+def batch_of(waiting: Sequence[Slot], policy: Callable[[Slot], int | None]) -> tuple[Slot, ...]:
+    """The slots of one call: all with the same policy, or one whose episode must be alone."""
+    for slot in waiting:
+        if slot.attempt.alone:
+            return (slot,)
+    first = policy(waiting[0]) if waiting else None
+    return tuple([slot for slot in waiting if policy(slot) == first])

@@ -1,1 +1,4 @@
-"""Policies: the contract, the built-in ones, and calling them."""
+"""What a policy is, where it is found and how it is called.
+
+Finding runs in the host; loading and calling, where the policy lives.
+"""

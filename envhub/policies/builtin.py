@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Space
 
-from envhub.policies.contract import Context, Placement
-from envhub.types import Benchmark
+from envhub.policies.contract import Context
+from envhub.types import Benchmark, Placement
 
 
 class _Blind:

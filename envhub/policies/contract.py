@@ -3,14 +3,13 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from envhub.errors import ContractError
+from envhub.types import Placement, PolicyFacts, PolicyFormat
 
-Placement = Literal["process", "worker"]
-Format = Literal["raw", "lerobot"]
 PADDING = -1
 """The index of an episode that does not exist, in rows that only fill a batch."""
 
@@ -41,23 +40,13 @@ class Policy(Protocol):
     """`worker`: beside the env, for policies that are cheap; `process`: in a process of its own."""
     needs: frozenset[str] | None = None
     """The leaf paths of the observation that it reads, e.g. `pixels/image2`; None = all."""
-    format: Format = "raw"
+    format: PolicyFormat = "raw"
     batch: int | None = None
     """N: every call is padded to N rows; None: the rows of a call do not influence each other."""
 
     def act(self, obs: Any, episodes: Sequence[Context]) -> Any:
         """One action a row, or a chunk of actions a row."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyFacts:
-    """What a policy declares of itself."""
-
-    placement: Placement
-    needs: tuple[str, ...] | None
-    format: Format
-    batch: int | None
 
 
 def make_rng(seed: int, task: str) -> np.random.Generator:

@@ -1,1 +1,1 @@
-"""Results: what a run leaves behind, and what people read of it."""
+"""What a run leaves behind, and what people read of it. Runs in the host."""

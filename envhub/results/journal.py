@@ -24,20 +24,18 @@ from typing import Any
 
 import numpy as np
 
-from envhub.errors import UsageError
+from envhub.errors import RunDirectoryError
+from envhub.files import write_whole
 from envhub.records import Episode, EpisodeError, EpisodeRecord
+from envhub.wire.values import Array
 
 FORMAT = 1
+
 _KEYS = {
     "return" if field.name == "return_" else field.name: field.name
     for field in fields(EpisodeRecord)
     if field.name != "number"
 }
-Array = np.ndarray[Any, Any]
-
-
-class RunDirectoryError(UsageError):
-    """A run's directory cannot be used as was asked."""
 
 
 class Journal:
@@ -68,7 +66,8 @@ class Journal:
             if actions is not None:
                 buffer = io.BytesIO()
                 np.save(buffer, actions, allow_pickle=False)
-                _write(self.directory / "actions" / f"{record.number}.npy", buffer.getvalue())
+                path = self.directory / "actions" / f"{record.number}.npy"
+                write_whole(path, buffer.getvalue(), durable=False)
             line = json.dumps(record_to_json(record), separators=(",", ":")) + "\n"
             data = line.encode()
             while data:
@@ -187,17 +186,7 @@ def record_from_json(content: Mapping[str, Any], number: int) -> EpisodeRecord:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON file, whole or not at all."""
-    _write(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
-
-
-def _write(path: Path, data: bytes) -> None:
-    part = path.with_name(f".{path.name}.part")
-    try:
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+    write_whole(path, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
 
 
 def _lock(directory: Path) -> int:

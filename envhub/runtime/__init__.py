@@ -1,1 +1,1 @@
-"""The interpreters that workers run in, and what they may see."""
+"""Interpreters that uv builds for benchmarks. Runs in the host."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from envhub.errors import ContractError, SourceCorrupt, UsageError
 from envhub.plugins import chosen, find
 from envhub.sources.lock import locked_pins
-from envhub.sources.script import Requirements, read_requirements
+from envhub.sources.requirements import Requirements, read_requirements
 from envhub.types import (
     HERE,
     Benchmark,
@@ -39,8 +39,8 @@ def provision(
     *,
     locked: bool = False,
     inline: bool = False,
-    say: Say = lambda _: None,
-    note: Say = lambda _: None,
+    message: Say = lambda _: None,
+    progress: Say = lambda _: None,
 ) -> Interpreter:
     """The interpreter that a benchmark's workers are to run on; built if need be.
 
@@ -50,8 +50,8 @@ def provision(
         benchmark: What a plugin declares. Before that is known, a plugin runs here.
         locked: Whether to take the pins of `envhub.lock`.
         inline: Whether there are to be no workers.
-        say: Told what the user should know.
-        note: Told what takes its time.
+        message: Receives what the user should know.
+        progress: Receives what takes its time.
 
     Raises:
         RuntimeUnavailable: The runtime cannot be built.
@@ -66,7 +66,7 @@ def provision(
         return HERE
     unmet = _unmet(declared, pins)
     if choice == "here" or (choice == "auto" and not unmet):
-        return _stay(source, unmet, locked=locked and pins is not None, say=say)
+        return _stay(source, unmet, locked=locked and pins is not None, message=message)
     if inline:
         why = f"requires what is not here: {unmet[0]}" if unmet else "is to have its own"
         raise UsageError(
@@ -79,7 +79,7 @@ def provision(
         name=source.name,
         line=rebuild_line(source),
         plugin=source.name if isinstance(source, PluginSource) else None,
-        note=note,
+        progress=progress,
     )
 
 
@@ -90,7 +90,7 @@ def build(
     name: str,
     line: str,
     plugin: str | None = None,
-    note: Say = lambda _: None,
+    progress: Say = lambda _: None,
 ) -> Interpreter:
     """The interpreter of the runtime for what is required; built unless it is there.
 
@@ -100,7 +100,7 @@ def build(
         name: Of the benchmark.
         line: What to type to try again.
         plugin: The one that the benchmark comes with.
-        note: Told what takes its time.
+        progress: Receives what takes its time.
 
     Raises:
         RuntimeUnavailable: It cannot be built.
@@ -113,7 +113,7 @@ def build(
     complete = pins if pins is not None else resolve(declared, name=name, line=line)
     plugins = [*([plugin] if plugin else ()), *(chosen() or ())]
     distributions = [find(plugin).distribution for plugin in plugins]
-    return ensure_runtime(complete, distributions, name=name, line=line, note=note)
+    return ensure_runtime(complete, distributions, name=name, line=line, progress=progress)
 
 
 def requirements_of(
@@ -174,20 +174,20 @@ def _required(
 
 
 def _unmet(declared: Requirements, pins: "Pins | None") -> tuple[str, ...]:
-    from envhub.runtime.met import unmet_pins, unmet_requirements
+    from envhub.runtime.installed import unmet_pins, unmet_requirements
 
     if pins is None:
         return unmet_requirements(declared)
     return (*unmet_requirements(replace(declared, packages=())), *unmet_pins(pins))
 
 
-def _stay(source: Source, unmet: tuple[str, ...], *, locked: bool, say: Say) -> Interpreter:
+def _stay(source: Source, unmet: tuple[str, ...], *, locked: bool, message: Say) -> Interpreter:
     if not unmet:
         return HERE
     shown = ", ".join(unmet[:5]) + (f" and {len(unmet) - 5} more" if unmet[5:] else "")
     if locked:
         raise SourceCorrupt(f"{source.name} is locked to what is not here: {shown}.")
-    say(f"{source.name} runs here all the same, but requires {shown}.")
+    message(f"{source.name} runs here all the same, but requires {shown}.")
     return replace(HERE, unmet=unmet)
 
 

@@ -19,11 +19,11 @@ from packaging.utils import canonicalize_name
 
 import envhub
 from envhub.errors import ContractError, RuntimeUnavailable
-from envhub.runtime.met import OWN, meets_python, refuse_another, worker_needs
+from envhub.files import cache_home, write_whole
+from envhub.runtime.installed import OWN, meets_python, refuse_another, worker_needs
 from envhub.runtime.pins import Pins, parse_pins
 from envhub.runtime.uv import run_uv
-from envhub.sources.places import cache_home
-from envhub.sources.script import Requirements
+from envhub.sources.requirements import Requirements
 
 
 def resolve(requirements: Requirements, *, name: str, line: str) -> Pins:
@@ -64,9 +64,7 @@ def resolve(requirements: Requirements, *, name: str, line: str) -> Pins:
         pins = parse_pins(said, f"what uv made of the requirements of {name}")
         if kept.is_file():  # another process was first, and its answer is the one that counts
             return parse_pins(kept.read_text(encoding="utf-8"), str(kept))
-        written = Path(directory, "pins.txt")
-        written.write_text(pins.text(), encoding="utf-8")
-        written.replace(kept)
+        write_whole(kept, pins.text().encode())
     return pins
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from envhub import process
 from envhub.errors import RuntimeUnavailable
-from envhub.runtime.settings import uv_variables
+from envhub.runtime.uv_settings import uv_variables
 
 _TIMEOUT = 3600.0
 """Seconds. A simulator over a slow line takes its time; uv has limits of its own for silence."""

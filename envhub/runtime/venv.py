@@ -13,9 +13,10 @@ from packaging.requirements import Requirement
 import envhub
 from envhub import process
 from envhub.errors import ContractError, RuntimeUnavailable
-from envhub.runtime import builds, resources
-from envhub.runtime.copies import copy_packages
-from envhub.runtime.met import OWN, refuse_another, worker_needs
+from envhub.machine import resources
+from envhub.runtime import build_cache
+from envhub.runtime.installed import OWN, refuse_another, worker_needs
+from envhub.runtime.own_packages import copy_packages
 from envhub.runtime.pins import Pins
 from envhub.runtime.resolve import here
 from envhub.runtime.uv import run_uv
@@ -31,7 +32,7 @@ def ensure_runtime(
     *,
     name: str,
     line: str,
-    note: Callable[[str], None],
+    progress: Callable[[str], None],
 ) -> Interpreter:
     """The interpreter of a runtime, which is built unless it is there and whole.
 
@@ -40,7 +41,7 @@ def ensure_runtime(
         distributions: Plugins of the host whose packages its workers need.
         name: Of the benchmark.
         line: What to type to try again.
-        note: Told what takes its time.
+        progress: Receives what takes its time.
 
     Raises:
         RuntimeUnavailable: It cannot be built.
@@ -52,10 +53,10 @@ def ensure_runtime(
 
     def build(place: Path) -> dict[str, Any]:
         began = time.monotonic()
-        note(f"Building the runtime of {name} ({len(complete.pins)} packages) ...")
+        progress(f"Building the runtime of {name} ({len(complete.pins)} packages) ...")
         _install(complete, place, name, line)
         seconds = time.monotonic() - began
-        note(f"Built the runtime of {name} in {seconds:.1f} s.")
+        progress(f"Built the runtime of {name} in {seconds:.1f} s.")
         return {
             "for": name,
             "python": here()[0],
@@ -65,7 +66,7 @@ def ensure_runtime(
             "seconds": round(seconds, 1),
         }
 
-    place = builds.ensure(KIND, key, build, say=note)
+    place = build_cache.ensure(KIND, key, build, message=progress)
     paths = copy_packages(distributions)
     return Interpreter("isolated", str(place / "venv/bin/python"), key, paths)
 

@@ -11,8 +11,8 @@ from queue import SimpleQueue
 from envhub.errors import SourceCorrupt
 from envhub.refs import HubRef
 from envhub.sources import store
+from envhub.sources.git import pointer_id
 from envhub.sources.hub import Hub, Listed
-from envhub.sources.objects import pointer_id
 from envhub.sources.store import StoredFile
 
 _AT_ONCE = 8
@@ -35,7 +35,7 @@ def download(
         ref: Where they are, pinned.
         hub: The Hub to ask.
         staged: Where its `files` are to go.
-        on_progress: Told how far it is.
+        on_progress: Receives how far it is.
 
     Raises:
         SourceUnavailable: One could not be had.

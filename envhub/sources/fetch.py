@@ -1,18 +1,16 @@
 """From a Hub reference to files in the store, every byte checked. Nothing here executes them."""
 
 import base64
-from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
-from envhub.errors import SourceCorrupt, SourceUnavailable
+from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
+from envhub.files import cache_home, discard_tree
 from envhub.refs import HubRef
 from envhub.sources import store
 from envhub.sources.download import OnProgress, download
-from envhub.sources.hub import Hub, HubUnreachable, Listed
-from envhub.sources.objects import FILE_MODES, BrokenProof, TreeEntry, walk
-from envhub.sources.places import cache_home
-from envhub.sources.proof import fetch_objects, git_is_there
+from envhub.sources.git import FILE_MODES, BrokenProof, TreeEntry, fetch_objects, git_is_there, walk
+from envhub.sources.hub import Hub, Listed
 from envhub.sources.store import Manifest, Stored
 
 MAX_FILES = 2000
@@ -75,7 +73,7 @@ def _obtain(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
     try:
         stored = store.load(ref.repo_id, ref.revision)
     except SourceCorrupt as damage:
-        store.discard(store.stored_path(ref.repo_id, ref.revision))
+        discard_tree(store.stored_path(ref.repo_id, ref.revision))
         try:
             return _fetched(ref, private=private, on_progress=on_progress)
         except SourceUnavailable as exc:
@@ -109,8 +107,7 @@ def _fetch(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:
         objects = fetch_objects(f"{hub.endpoint}/{repo}", commit, hub.token())
         _compare(listing, _walk(commit, objects), pinned)
     wanted, left_out = _choose(listing, pinned)
-    staged = store.stage()
-    try:
+    with store.stage() as staged:
         files = download(wanted, pinned.ref, hub, staged, on_progress)
         manifest = Manifest(
             repo=repo,
@@ -121,10 +118,7 @@ def _fetch(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:
             left_out=left_out,
             objects={name: base64.b64encode(raw).decode() for name, raw in objects.items()},
         )
-        return store.save(manifest, staged / "files")
-    finally:
-        with suppress(OSError):  # after an interrupt something may still be written there
-            store.discard(staged)
+        return store.save(manifest, staged)
 
 
 def _walk(commit: str, objects: dict[str, bytes]) -> dict[str, TreeEntry]:

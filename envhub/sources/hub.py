@@ -10,13 +10,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from envhub.errors import SourceUnavailable
+from envhub.errors import HubUnreachable, SourceUnavailable
 
 _PUBLIC = "https://huggingface.co"
+
 TAG = "envhub"
 """The tag of repositories that hold a benchmark."""
+
 _TIMEOUT = 10.0
 """Seconds that the Hub may be silent."""
+
 _MOST = 50_000
 """Entries of a listing: no Hub can fill the memory."""
 
@@ -68,10 +71,6 @@ class Found:
     updated: str | None
     downloads: int
     tags: tuple[str, ...]
-
-
-class HubUnreachable(SourceUnavailable):
-    """The Hub did not answer at all."""
 
 
 def endpoint() -> str:
@@ -257,6 +256,7 @@ _OF_FILES = frozenset(
     (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS)
 )
 """Errors of what the client writes, not of the network."""
+
 _TRANSPORT = frozenset({"httpx", "httpx2", "httpcore", "requests", "urllib3", "huggingface_hub"})
 
 

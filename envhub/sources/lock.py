@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from envhub.errors import SourceCorrupt, UsageError
+from envhub.files import write_whole
 from envhub.refs import HubRef
-from envhub.sources.script import read_requirements
+from envhub.sources.requirements import read_requirements
 from envhub.sources.store import Manifest, Stored
 
 LOCK = Path("envhub.lock")
@@ -30,10 +31,9 @@ def write_lock(ref: HubRef, stored: Stored, path: Path = LOCK, *, pins: Sequence
     empty: dict[str, Any] = {"format": FORMAT, "sources": {}}
     content = _read(path) if path.exists() else empty
     content["sources"][ref.repo_id] = _entry(ref, stored, pins)
-    part = path.with_name(f".{path.name}.part")
+    text = json.dumps(content, indent=2, sort_keys=True) + "\n"
     try:
-        part.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        part.replace(path)
+        write_whole(path, text.encode())
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}.") from exc
 

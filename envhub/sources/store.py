@@ -10,19 +10,17 @@ against the commit's forty digits, whatever happened to the disk.
 import base64
 import hashlib
 import json
-import os
-import shutil
 import stat
-import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from envhub.errors import SourceCorrupt
-from envhub.sources.objects import BrokenProof, object_id, pointer_id, walk
-from envhub.sources.places import cache_home
+from envhub.files import cache_home, discard_tree, settle_tree, staged_tree, write_whole
+from envhub.sources.git import BrokenProof, object_id, pointer_id, walk
 
 Proof = Literal["git", "listing"]
 FORMAT = 1
@@ -94,48 +92,36 @@ def commits(repo: str) -> tuple[str, ...]:
     return tuple(sorted(p.name for p in place.iterdir() if p.is_dir())) if place.is_dir() else ()
 
 
-def save(manifest: Manifest, contents: Path) -> Stored:
+def save(manifest: Manifest, staged: Path) -> Stored:
     """Put fetched files into the store, all or none.
 
     Args:
         manifest: What they are.
-        contents: A directory with the files, in the file system of the store.
+        staged: From `stage`, with the files in its `files`.
     """
     place = stored_path(manifest.repo, manifest.commit)
-    staged = contents.parent
     content = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1)
-    (staged / "manifest.json").write_text(content, encoding="utf-8")
-    _check(manifest, manifest.repo, manifest.commit, contents)
-    _set_writable(staged, writable=False)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    staged.chmod(0o755)  # a directory that is moved must be writable
+    write_whole(staged / "manifest.json", content.encode())
+    _check(manifest, manifest.repo, manifest.commit, staged / "files")
     try:
-        staged.rename(place)
+        settle_tree(staged, place)
     except OSError:  # another process was faster: that one may be in use, and is as good
         if (stored := load(manifest.repo, manifest.commit)) is None:
             raise
         return stored
-    place.chmod(0o555)
     return Stored(place / "files", manifest)
 
 
-def stage() -> Path:
+@contextmanager
+def stage() -> Iterator[Path]:
     """A new directory in the file system of the store; its `files` is for the files."""
     base = cache_home() / "sources"
-    base.mkdir(parents=True, exist_ok=True)
     for left in base.glob(f"{_STAGED}*"):  # by a process that was killed
         if time.time() - left.stat().st_mtime > _FORGOTTEN:
-            discard(left)
-    staged = Path(tempfile.mkdtemp(prefix=_STAGED, dir=base))
-    (staged / "files").mkdir()
-    return staged
-
-
-def discard(place: Path) -> None:
-    """Remove a directory of the store, read-only or not."""
-    if place.exists():
-        _set_writable(place, writable=True)
-        shutil.rmtree(place)
+            discard_tree(left)
+    with staged_tree(base, _STAGED) as staged:
+        (staged / "files").mkdir()
+        yield staged
 
 
 def digests(content: bytes) -> tuple[str, str]:
@@ -193,12 +179,3 @@ def _check_tree(manifest: Manifest) -> None:
     for name, entry in manifest.files.items():
         if name not in entries or entries[name].blob_id != entry.blob_id:
             raise ValueError(f"{name} is not what the commit has there")
-
-
-def _set_writable(place: Path, *, writable: bool) -> None:
-    for parent, folders, names in os.walk(place):
-        base = Path(parent)
-        for name, mode in (*((n, 0o444) for n in names), *((f, 0o555) for f in folders)):
-            if not (base / name).is_symlink():  # what it leads to is not ours
-                (base / name).chmod(mode | 0o200 if writable else mode)
-    place.chmod(0o755 if writable else 0o555)

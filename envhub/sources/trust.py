@@ -6,7 +6,6 @@ offline mode, no environment variable, nothing that a repository says.
 """
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Literal
 
 from envhub.errors import RemoteCodeRefused, UnpinnedReference, UsageError
+from envhub.files import config_home, write_whole
 from envhub.refs import HubRef
-from envhub.sources.places import config_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class Ledger:
             return ()
         except (OSError, ValueError, KeyError, TypeError) as exc:
             raise UsageError(
-                f"{self._path} cannot be read ({type(exc).__name__}: {exc}). Mend or remove it."
+                f"{self._path} cannot be read ({type(exc).__name__}: {exc}). Fix or delete it."
             ) from exc
 
     def add(self, endpoint: str, repo: str, commit: str) -> None:
@@ -119,11 +118,8 @@ class Ledger:
 
     def _write(self, entries: list[Entry]) -> None:
         content = json.dumps({"trusted": [asdict(entry) for entry in entries]}, indent=2)
-        part = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            part.touch(mode=0o600)
-            part.write_text(content + "\n", encoding="utf-8")
-            part.replace(self._path)
+            write_whole(self._path, f"{content}\n".encode(), mode=0o600)
         except OSError as exc:
             raise UsageError(f"{self._path} cannot be written: {exc.strerror}.") from exc

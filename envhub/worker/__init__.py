@@ -1,1 +1,4 @@
-"""Processes that run environment code, and the border between them and this one."""
+"""Code that runs in a worker, its guard, the fork server or a policy's own process.
+
+The host runs it only for `--workers 0`.
+"""

@@ -2,7 +2,7 @@
 
     python -m envhub.worker env|policy DESCRIPTOR HOST_PID SCRATCH
     python -m envhub.worker inside DESCRIPTOR SUPERVISOR GUARD SHELTER
-    python -m envhub.worker nursery DESCRIPTOR HOST_PID
+    python -m envhub.worker forkserver DESCRIPTOR HOST_PID
 
 The second form is a worker in a sandbox, whose guard is `envhub.worker.guard`. Both run
 without `site`, so that no code of installed packages runs before the sandbox is closed. The third
@@ -25,10 +25,10 @@ def main(arguments: list[str]) -> None:
             os.close(int(guard))  # the guard's own end of the socket
             _go_inside(shelter, int(supervisor))
             _serve("env", int(descriptor))
-        case ["nursery", descriptor, host_pid]:
-            from envhub.worker.nursery import tend
+        case ["forkserver", descriptor, host_pid]:
+            from envhub.worker.forkserver import serve_forks
 
-            order = tend(int(descriptor), int(host_pid))
+            order = serve_forks(int(descriptor), int(host_pid))
             stand_guard(int(host_pid), order.scratch)
             _serve("env", order.channel)
         case [role, descriptor, host_pid, scratch]:
@@ -45,7 +45,7 @@ def _go_inside(shelter: str, supervisor: int) -> None:
     import json
     import site
 
-    from envhub.runtime.confine import Protection, confine
+    from envhub.sandbox.inside import Protection, confine
 
     told = json.loads(shelter)
     readable = [Path(path) for path in told["readable"]]

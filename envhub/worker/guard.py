@@ -100,17 +100,17 @@ def _wait(worker_pid: int, scratch: str, too_much: Callable[[], bool] | None = N
     os._exit(128 + signal.SIGTERM if status is None else status)
 
 
-def _supervise(supervisor: int, memory_mb: int | None) -> Callable[[], bool]:
+def _supervise(descriptor: int, memory_mb: int | None) -> Callable[[], bool]:
     """Answer the worker's requests for processes; the result tells if it uses too much memory."""
     # Imported here: only those of a sandbox need them.
     import socket
     import threading
 
-    from envhub.runtime import bounds
+    from envhub.sandbox import supervisor
 
-    connection, me = socket.socket(fileno=supervisor), os.getpid()
-    threading.Thread(target=bounds.supervise, args=(connection, me), daemon=True).start()
-    return lambda: memory_mb is not None and bounds.too_much_memory(me, memory_mb)
+    connection, me = socket.socket(fileno=descriptor), os.getpid()
+    threading.Thread(target=supervisor.supervise, args=(connection, me), daemon=True).start()
+    return lambda: memory_mb is not None and supervisor.too_much_memory(me, memory_mb)
 
 
 def _remove(scratch: str) -> None:

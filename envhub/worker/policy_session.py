@@ -5,25 +5,25 @@ from collections.abc import Callable
 from typing import Any
 
 from envhub.errors import ContractError
+from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context
-from envhub.policies.runner import Runner
-from envhub.worker.acting import Sight, context_of, make_runner
-from envhub.worker.answering import answer_with, failure
-from envhub.worker.buffers import Buffers
-from envhub.worker.channel import Channel
-from envhub.worker.protocol import (
+from envhub.policies.load import ObservationView, context_of, make_caller
+from envhub.wire.frames import Channel
+from envhub.wire.memory import Buffers
+from envhub.wire.messages import (
     Act,
     Acted,
+    BatchRow,
     Done,
     LoadPolicy,
     MapSlot,
     PolicyLoaded,
     Reply,
     Request,
-    Seen,
 )
-from envhub.worker.spaces import Spaces, decode_spaces
-from envhub.worker.values import portable
+from envhub.wire.spaces import Spaces, decode_spaces
+from envhub.wire.values import portable
+from envhub.worker.replies import answer_with, failure
 
 
 class PolicySession:
@@ -31,11 +31,11 @@ class PolicySession:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._runners: list[Runner] = []
+        self._runners: list[PolicyCaller] = []
         self._spaces: list[Spaces] = []
-        self._sights: list[Sight] = []
+        self._sights: list[ObservationView] = []
         self._slots: dict[int, Buffers] = {}
-        self._contexts: dict[int, tuple[Context, Runner]] = {}
+        self._contexts: dict[int, tuple[Context, PolicyCaller]] = {}
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
             LoadPolicy: self._load,
             MapSlot: self._map,
@@ -46,7 +46,7 @@ class PolicySession:
         """Do what is asked; whatever the policy raises becomes an answer too."""
         return answer_with(self._handlers, request, where=lambda: "policy")
 
-    def tick(self, number: int) -> bytes:
+    def quick_step(self, number: int) -> bytes:
         """Only envs are stepped."""
         return failure(number, ContractError("A policy takes no steps."), "policy")
 
@@ -58,10 +58,10 @@ class PolicySession:
 
     def _load(self, request: LoadPolicy) -> PolicyLoaded:
         spaces = decode_spaces(request.observation_space, request.action_space)
-        runner = make_runner(request.policy, request.benchmark, spaces, request.source)
+        runner = make_caller(request.policy, request.benchmark, spaces, request.source)
         self._runners.append(runner)
         self._spaces.append(spaces)
-        self._sights.append(Sight(spaces[0], runner.facts.needs))
+        self._sights.append(ObservationView(spaces[0], runner.facts.needs))
         return PolicyLoaded(request.id, runner.facts, len(self._runners) - 1)
 
     def _map(self, request: MapSlot) -> Done:
@@ -90,12 +90,12 @@ class PolicySession:
                 context, runner = self._contexts.pop(number)
                 runner.finish(context)
 
-    def _value(self, seen: Seen, path: str) -> Any:
+    def _value(self, seen: BatchRow, path: str) -> Any:
         if path in seen.texts:
             return seen.texts[path]
         return self._slots[seen.slot].observations[path][0]
 
-    def _context(self, seen: Seen) -> Context:
+    def _context(self, seen: BatchRow) -> Context:
         if seen.number not in self._contexts:
             raise ContractError(f"Episode {seen.number} was never begun here.")
         context, _ = self._contexts[seen.number]

@@ -3,13 +3,13 @@
 import os
 from typing import Protocol
 
-from envhub.worker.channel import Channel
-from envhub.worker.protocol import Request, decode_request
+from envhub.wire.frames import Channel
+from envhub.wire.messages import Request, decode_request
 
 
 class _Session(Protocol):
     def answer(self, request: Request) -> bytes: ...
-    def tick(self, number: int) -> bytes: ...
+    def quick_step(self, number: int) -> bytes: ...
     def close(self) -> None: ...
 
 
@@ -27,9 +27,9 @@ def serve(role: str, descriptor: int) -> None:
             request = decode_request(payload)
             number = request.id
             channel.send(session.answer(request))
-        else:  # a tick, which is spared all that
+        else:  # a quick step, which is spared all that
             number += 1
-            channel.send(session.tick(number))
+            channel.send(session.quick_step(number))
     session.close()
 
 

@@ -8,15 +8,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from envhub.envs.normalize import AnyEnv
 from envhub.errors import ContractError
 from envhub.plugins import Plugins
-from envhub.worker.acting import Player, context_of, make_runner
-from envhub.worker.answering import answer_with, encoded, failure
-from envhub.worker.buffers import OUTCOME, SUCCESSES, Buffers
-from envhub.worker.observing import observers
-from envhub.worker.program import Program, find_task, load_program
-from envhub.worker.protocol import (
+from envhub.policies.load import context_of, make_caller
+from envhub.wire.memory import OUTCOME, SUCCESSES, Buffers
+from envhub.wire.messages import (
     Attach,
     Call,
     Close,
@@ -37,12 +33,23 @@ from envhub.worker.protocol import (
     SetAttr,
     Step,
     Stepped,
+    TaskSpaces,
     WasReset,
 )
-from envhub.worker.spaces import decode_spaces, encode_space, leaves
-from envhub.worker.stepping import success_of, take_reset, take_step
-from envhub.worker.values import NotPortable, portable
-from envhub.worker.writing import Writer, writers
+from envhub.wire.spaces import decode_spaces, encode_space, leaves
+from envhub.wire.values import NotPortable, portable
+from envhub.worker.benchmark import (
+    DeclaredSpaces,
+    LoadedBenchmark,
+    find_task,
+    load_benchmark,
+    relevant_packages,
+)
+from envhub.worker.envcalls import success_of, take_reset, take_step
+from envhub.worker.leaves import Writer, observers, writers
+from envhub.worker.normalize import AnyEnv
+from envhub.worker.play import Player
+from envhub.worker.replies import answer_with, encoded, failure
 
 _NOTHING: frozenset[str] = frozenset()
 _UNTOLD = SUCCESSES.index(None)
@@ -66,7 +73,7 @@ class Session:
     def __init__(self, channel: Descriptors) -> None:
         self._channel = channel
         self._plugins = Plugins()
-        self._program: Program | None = None
+        self._loaded: LoadedBenchmark | None = None
         self._env: AnyEnv | None = None
         self._buffers: Buffers | None = None
         self._row = 0
@@ -97,7 +104,7 @@ class Session:
         self._at_policy = False
         return answer_with(self._handlers, request, where=self._where)
 
-    def tick(self, number: int) -> bytes:
+    def quick_step(self, number: int) -> bytes:
         """Take one step and do nothing else: what a step costs beside the env is here.
 
         Returns:
@@ -105,7 +112,7 @@ class Session:
         """
         self._at_policy = False
         try:
-            told = self._tick(number)
+            told = self._quick_step(number)
             return b"" if told is None else encoded(told)
         except (Exception, SystemExit) as exc:
             return failure(number, exc, self._where())
@@ -114,15 +121,28 @@ class Session:
         return "policy" if self._at_policy else "env"
 
     def _load(self, request: Load) -> Loaded:
-        self._program = load_program(request, self._plugins)
-        packages: dict[str, str] = {}
-        if request.listing:
-            # Imported here, since only the first worker of a run is asked for them.
-            from envhub.worker.packages import relevant_packages
+        self._loaded = load_benchmark(request, self._plugins)
+        return Loaded(
+            request.id,
+            self._loaded.benchmark,
+            platform.python_version(),
+            relevant_packages() if request.packages else {},
+            self._declared_spaces(self._loaded) if request.spaces else (),
+        )
 
-            packages = relevant_packages()
-        python = platform.python_version()
-        return Loaded(request.id, self._program.benchmark, python, packages)
+    def _declared_spaces(self, loaded: LoadedBenchmark) -> TaskSpaces:
+        """What the benchmark declares; nothing for tasks whose envs are wrapped by plugins."""
+        groups: dict[tuple[int, int], tuple[DeclaredSpaces, list[str]]] = {}
+        for task in loaded.benchmark.tasks().values():
+            declared = None if self._plugins.wrappers(task) else loaded.spaces(task)
+            if declared is not None:
+                # By identity: comparing the spaces of images takes 20 ms.
+                key = (id(declared[0]), id(declared[1]))
+                groups.setdefault(key, (declared, []))[1].append(task.name)
+        return tuple(
+            (tuple(tasks), encode_space(observation), encode_space(action))
+            for (observation, action), tasks in groups.values()
+        )
 
     def close(self) -> None:
         """Close the env, if one is open, and the policy beside it."""
@@ -145,10 +165,10 @@ class Session:
             self._close_env()
         except (Exception, SystemExit):  # the task that is opened now is not to blame
             traceback.print_exc()
-        if self._program is None:
+        if self._loaded is None:
             raise ContractError("Nothing is loaded.")
-        task = find_task(self._program.benchmark, request.suite, request.task)
-        env = self._program.make(request.suite, task)
+        task = find_task(self._loaded.benchmark, request.suite, request.task)
+        env = self._loaded.make(request.suite, task)
         for wrapper in self._plugins.wrappers(task):
             env = wrapper(env)
         self._env = env
@@ -205,9 +225,9 @@ class Session:
         self._scoring = seen if request.scored else None
         return Stepped(request.id, rewards, terminated, truncated, successes, shown, texts)
 
-    def _tick(self, number: int) -> Stepped | None:
+    def _quick_step(self, number: int) -> Stepped | None:
         if self._scoring is not None:
-            return self._scored_tick(number, self._scoring)
+            return self._quick_scored_step(number, self._scoring)
         env, action = self._open_env(), _action(self._memory(), self._row, 0)
         if self._observers:
             self._observe(None)
@@ -221,7 +241,7 @@ class Session:
         OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, _UNTOLD)
         return None
 
-    def _scored_tick(self, number: int, wanted: frozenset[str]) -> Stepped | None:
+    def _quick_scored_step(self, number: int, wanted: frozenset[str]) -> Stepped | None:
         env, action = self._open_env(), _action(self._memory(), self._row, 0)
         self._observe(wanted)
         observation, reward, terminated, truncated, info = take_step(env, action)
@@ -237,7 +257,7 @@ class Session:
         self._at_policy = True
         self._close_policy()
         spaces = decode_spaces(request.observation_space, request.action_space)
-        runner = make_runner(request.policy, request.benchmark, spaces, request.source)
+        runner = make_caller(request.policy, request.benchmark, spaces, request.source)
         self._player = Player(runner, spaces[0])
         return PolicyLoaded(request.id, self._player.facts, 0)
 

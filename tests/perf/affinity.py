@@ -11,7 +11,7 @@ from pathlib import Path
 from measure import report
 
 from envhub.cli.progress import Watcher
-from envhub.running import Question, start_run
+from envhub.evaluation.run import EvalRequest, start_run
 
 FILE = Path(__file__).parent / "assets" / "many" / "env.py"
 
@@ -20,7 +20,7 @@ def opened(tasks: int, workers: int) -> int:
     names = tuple(f"task-{n}" for n in range(tasks))
     watcher = Watcher(quiet=True)
     with tempfile.TemporaryDirectory() as place:
-        question = Question(
+        question = EvalRequest(
             str(FILE), tasks=names, episodes=10, workers=workers, out=Path(place) / "run"
         )
         start_run(question, watcher)

@@ -7,7 +7,7 @@ already, without a sandbox and in one, as whole commands. Then runs in this proc
 the imports whose times differ most: with one worker, two and eight.
 
 From the third on, workers that are in no sandbox are forked from one that has imported what they
-need (`envhub/worker/nursery.py`). The row about eight is without that, to show what the sandbox
+need (`envhub/host/forkserver.py`). The row about eight is without that, to show what the sandbox
 takes; the last row is with it, to show what those in a sandbox do without.
 """
 
@@ -25,9 +25,9 @@ from statistics import median
 from measure import alternate, report
 
 import envhub
+from envhub.host import forkserver
 from envhub.testing import LocalHub
 from envhub.types import SandboxKind
-from envhub.worker import nursery
 
 REACH = Path(__file__).parent.parent.parent / "docs" / "examples" / "reach"
 PACKAGE = Path(envhub.__file__).parent
@@ -104,9 +104,9 @@ def main() -> int:
             "to a run of one worker": sandbox_adds(place, ref, 1, options.runs),
             "to each of two workers": sandbox_adds(place, ref, 2, options.runs // 2),
         }
-        beyond, nursery._STARTED = nursery._STARTED, sys.maxsize
+        beyond, forkserver._STARTED_DIRECTLY = forkserver._STARTED_DIRECTLY, sys.maxsize
         adds["to each of eight workers"] = sandbox_adds(place, ref, 8, options.crews)
-        nursery._STARTED = beyond
+        forkserver._STARTED_DIRECTLY = beyond
         forked = sandbox_adds(place, ref, 8, options.crews)
     rows = [
         {"what": "a stored source, to a command", "adds s": source, "below": LIMIT_SOURCE},

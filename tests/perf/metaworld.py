@@ -28,7 +28,7 @@ TESTS = Path(__file__).parent.parent
 sys.path[0] = str(TESTS)  # else this script would be what `import metaworld` finds
 
 import envhub_metaworld  # noqa: E402
-import metaworld_bare  # noqa: E402
+import support.metaworld_bare as metaworld_bare  # noqa: E402
 from envhub_metaworld.tasks import suites  # noqa: E402
 
 import envhub  # noqa: E402
@@ -71,7 +71,7 @@ class Side:
 
 
 def bare(names: list[str], episodes: int) -> list[dict[str, Any]]:
-    start = [sys.executable, str(TESTS / "metaworld_bare.py"), str(episodes)]
+    start = [sys.executable, str(TESTS / "support" / "metaworld_bare.py"), str(episodes)]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     reading, writing = os.pipe()
     os.write(writing, metaworld_bare.cells(names))

@@ -25,7 +25,7 @@ from gymnasium.vector import AsyncVectorEnv
 from measure import alternate, report
 
 import envhub
-from envhub.worker.protocol import Stepped
+from envhub.wire.messages import Stepped
 
 ENVS = 8
 FILE = Path(__file__).parent / "assets" / "free" / "env.py"

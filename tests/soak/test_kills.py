@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from assets.run_tools import (
+from support.run_tools import (
     WALK,
     WALKERS,
     Outcomes,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "metaworld_resets.py"
+SCRIPT = Path(__file__).parents[1] / "support" / "metaworld_resets.py"
 
 
 @pytest.mark.soak

@@ -12,22 +12,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_faults import (
-    ASSETS,
-    PATIENT,
+from support.hosts import PATIENT, kill_host
+from support.paths import ASSETS
+from support.processes import (
     children,
     descriptors,
-    kill_host,
     remove_empty,
     shared_memories,
     survivors,
     wait_for_end,
 )
 
-from envhub.envs.crew import Opening
-from envhub.envs.vector import LazyVectorEnv
 from envhub.errors import WorkerDied
-from envhub.types import FileSource
+from envhub.types import FileSource, WorkerSpec
+from envhub.vector.env import LazyVectorEnv
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 SHARE = float(os.environ.get("ENVHUB_SOAK", "1"))
@@ -50,7 +48,7 @@ def test_opens_and_closes(tmp_path, scratch, capsys):
     """Every tenth ends by a crash, and every env starts processes that it never ends."""
     source = FileSource(str(ASSETS / "fault_litter"), "env.py", "fault_litter", "litter")
     arguments = {"marker": str(tmp_path / "marker")}
-    env = LazyVectorEnv(Opening(source, "litter", "litter", arguments, PATIENT, 1000), 1)
+    env = LazyVectorEnv(WorkerSpec(source, arguments, PATIENT, 1000), "litter", "litter", 1)
     open_and_close(env, 0)
     gc.collect()
     before, resident = descriptors(), resident_kb()

@@ -3,6 +3,8 @@
 Nothing of MuJoCo is imported before the first reset, and nothing of OpenGL before the first frame.
 """
 
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import gymnasium as gym
@@ -11,7 +13,7 @@ from gymnasium import spaces
 
 from envhub import Task
 from envhub.errors import ContractError, UnknownName
-from envhub.runtime.offscreen import cannot_draw, choose_backend
+from envhub.machine.gl import cannot_draw, choose_backend
 from envhub_metaworld.simulator import PUBLISHED_CAMERA, build, place_anew
 
 Array = np.ndarray[Any, Any]
@@ -20,6 +22,7 @@ Observation = dict[str, Array]
 CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
 """The cameras of Meta-World's scenes."""
 _MAX_SIZE = 4096
+_ACTIONS = spaces.Box(-1.0, 1.0, (4,), np.float32)
 _HAND = ((-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7))
 """Meta-World clips the hand's position to this box."""
 
@@ -32,12 +35,22 @@ def make(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> "MetaWo
         camera: The camera that `pixels` are seen from.
         size: Width and height of `pixels`.
     """
+    _check(camera, size)
+    return MetaWorld(task.name, camera, size)
+
+
+def spaces_of(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> tuple[Any, Any]:
+    """The observation and the action space of a task, without its env."""
+    _check(camera, size)
+    return _observation_space(size), _ACTIONS
+
+
+def _check(camera: str, size: int) -> None:
     if camera not in CAMERAS:
         advice = f"The cameras are {', '.join(CAMERAS)}."
         raise UnknownName("camera", str(camera), CAMERAS, advice=advice)
     if type(size) is not int or not 1 <= size <= _MAX_SIZE:
         raise ContractError(f"size must be a whole number from 1 to {_MAX_SIZE}, found {size!r}.")
-    return MetaWorld(task.name, camera, size)
 
 
 class MetaWorld(gym.Env[Observation, Array]):
@@ -48,8 +61,9 @@ class MetaWorld(gym.Env[Observation, Array]):
     observing: frozenset[str] = frozenset({"pixels", "agent_pos", "environment_state"})
 
     def __init__(self, name: str, camera: str, size: int) -> None:
-        self.observation_space = _observation_space(size)
-        self.action_space = spaces.Box(-1.0, 1.0, (4,), np.float32)
+        # Copies: envs of one process have their own random generators.
+        self.observation_space = deepcopy(_observation_space(size))
+        self.action_space = deepcopy(_ACTIONS)
         self._name = name
         self._camera = camera
         self._size = size
@@ -136,6 +150,7 @@ class Painter:
         self._viewer.free()
 
 
+@cache
 def _observation_space(size: int) -> Any:
     """The bounds that observations keep; Meta-World's own give the goal's as zero.
 

@@ -69,16 +69,16 @@ def own_row():
     guard = os.getppid()
     host = Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1]
     for children in Path(f"/proc/{host}/task").glob("*/children"):
-        siblings = [pid for pid in children.read_text().split() if not is_nursery(pid)]
+        siblings = [pid for pid in children.read_text().split() if not is_fork_server(pid)]
         if str(guard) in siblings:
             return siblings.index(str(guard))
     raise LookupError(guard)
 
 
-def is_nursery(pid):
+def is_fork_server(pid):
     """Whether a process is none of the workers, but forks them."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().startswith("envhub-nursery")
+        return Path(f"/proc/{pid}/comm").read_text().startswith("envhub-fork")
     except OSError:
         return False
 

@@ -16,11 +16,11 @@ import numpy as np
 from gymnasium import spaces
 
 import envhub
+from envhub.wire.memory import OUTCOME
+from envhub.wire.messages import Done, Opened, QuickStep, Stepped, WasReset, encode
+from envhub.wire.spaces import BoxSpec, encode_space
+from envhub.wire.values import portable
 from envhub.worker import session
-from envhub.worker.buffers import OUTCOME
-from envhub.worker.protocol import Done, Opened, Stepped, Tick, WasReset, encode
-from envhub.worker.spaces import BoxSpec, encode_space
-from envhub.worker.values import portable
 
 WORD = "word"
 
@@ -83,8 +83,8 @@ def request():
     """What the host has asked."""
     frame = sys._getframe()
     while frame is not None:
-        if frame.f_code.co_name == "tick":
-            return Tick(frame.f_locals["number"])
+        if frame.f_code.co_name == "quick_step":
+            return QuickStep(frame.f_locals["number"])
         if hasattr(frame.f_locals.get("request"), "id"):
             return frame.f_locals["request"]
         frame = frame.f_back
@@ -102,7 +102,7 @@ def answer(kind=None, number=None):
     match kind or type(asked).__name__:
         case "Reset":
             return framed(encode(WasReset(number, {}, {"word": WORD})))
-        case "Step" | "Tick":
+        case "Step" | "QuickStep":
             return framed(encode(Stepped(number, [1.0], False, False, [], {}, {"word": WORD})))
         case _:
             return framed(encode(Done(number)))
@@ -174,7 +174,7 @@ def answers_an_old_request():
 
 
 def answers_in_another_kind():
-    other = {"Reset": "Step", "Tick": "Reset"}.get(type(request()).__name__, "Step")
+    other = {"Reset": "Step", "QuickStep": "Reset"}.get(type(request()).__name__, "Step")
     send_and_sleep(answer(other))
 
 

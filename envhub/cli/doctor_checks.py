@@ -1,0 +1,304 @@
+"""What `envhub doctor` looks at. No check raises, and none imports what it looks for."""
+
+import errno
+import os
+import platform
+import shlex
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from importlib import import_module, metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from envhub import process
+from envhub.machine import gl, resources
+from envhub.runtime.build_cache import all_built, size_of
+from envhub.sandbox import landlock
+from envhub.sandbox.choose import trouble
+
+_TIMEOUT = 10.0
+"""Seconds that a tool may take to tell its version."""
+
+_GB = 10**9
+
+_LITTLE_DISK = 1 * _GB
+"""Below this not even one runtime with a simulator fits."""
+
+
+class Status(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    MISSING = "missing"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check saw."""
+
+    status: Status
+    found: str
+    fix: str | None = None
+    """What to type to set it right; None where nothing is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing to look at, and why."""
+
+    name: str
+    needed_for: str
+    look: Callable[[], Finding]
+    required: bool = field(default=False, kw_only=True)
+    """Whether EnvHub cannot work without it."""
+
+    def run(self) -> Finding:
+        """Look; a failure of the check itself is what it saw."""
+        try:
+            return self.look()
+        except Exception as exc:
+            return Finding(Status.PROBLEM, f"the check failed with {type(exc).__name__}: {exc}")
+
+
+def all_checks() -> tuple[Check, ...]:
+    """Every check, in the order in which people read them."""
+    return (*_machine(), *_packages(), *_tools(), *_rendering(), *_caches())
+
+
+def _machine() -> tuple[Check, ...]:
+    auto = "the number of workers that `--workers auto` starts"
+    return (
+        Check("platform", "everything: EnvHub runs on Linux only", _platform, required=True),
+        Check("python", "everything", _python, required=True),
+        Check("cores", auto, lambda: Finding(Status.OK, f"{resources.cores()} usable")),
+        Check("memory", auto, lambda: Finding(Status.OK, f"{resources.memory_mb()} MB usable")),
+    )
+
+
+def _platform() -> Finding:
+    found = f"{platform.system()} {platform.release()} {platform.machine()}"
+    if platform.system() == "Linux":
+        return Finding(Status.OK, found)
+    return Finding(Status.PROBLEM, found, "docker run -it python:3.11 bash")
+
+
+def _python() -> Finding:
+    return Finding(Status.OK, f"{platform.python_version()} at {sys.executable}")
+
+
+def _packages() -> tuple[Check, ...]:
+    core = ("envhub-core", "gymnasium", "numpy", "msgspec", "pluggy", "click")
+    return (
+        *(Check(name, "everything", partial(_core, name), required=True) for name in core),
+        Check("torch", "policies that are torch networks", partial(_distribution, "torch")),
+        Check("mujoco", "MuJoCo benchmarks in this interpreter", _mujoco),
+        Check("metaworld", "Meta-World in this interpreter", _metaworld),
+        Check("hf-libero", "LIBERO in this interpreter", _libero),
+        Check("huggingface_hub", "benchmarks on the Hugging Face Hub", _hub),
+    )
+
+
+def _core(name: str) -> Finding:
+    return _distribution(_declared(name))
+
+
+def _mujoco() -> Finding:
+    # mujoco 3.4 changes contacts: libero_spatial task 5 falls from 98 % to 12 % success.
+    return _distribution("mujoco==3.3.*" if _version("hf-libero") else "mujoco")
+
+
+def _metaworld() -> Finding:
+    return _distribution("metaworld", "pip install metaworld")
+
+
+def _libero() -> Finding:
+    # Its own requirements pull gigabytes that it does not need; the plugin's are the right ones.
+    return _distribution("hf-libero", "pip install --no-deps hf-libero")
+
+
+def _hub() -> Finding:
+    return _distribution("huggingface_hub>=1.6,<3")
+
+
+def _distribution(requirement: str, fix: str | None = None) -> Finding:
+    wanted = Requirement(requirement)
+    version = _version(wanted.name)
+    fix = fix or f"pip install {shlex.quote(requirement)}"
+    if version is None:
+        return Finding(Status.MISSING, "not installed", fix)
+    if not wanted.specifier.contains(version, prereleases=True):
+        return Finding(Status.PROBLEM, f"{version}, but {wanted.specifier} is needed", fix)
+    return Finding(Status.OK, version)
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _declared(name: str) -> str:
+    """The requirement on `name` that EnvHub's own distribution declares, else the bare name."""
+    try:
+        declared = metadata.requires("envhub-core") or []
+    except metadata.PackageNotFoundError:
+        return name
+    found = (parsed for parsed in map(Requirement, declared) if parsed.name == name)
+    return next((f"{name}{parsed.specifier}" for parsed in found if not parsed.marker), name)
+
+
+def _tools() -> tuple[Check, ...]:
+    foreign = "--sandbox, which shuts in the code of Hub benchmarks"
+    return (
+        Check("git", "verifying the files of Hub benchmarks against their commit", _git),
+        Check("uv", "--runtime isolated: benchmarks with other packages than this one's", _uv),
+        Check("runtimes", "--runtime isolated, once they are built also offline", _runtimes),
+        Check("bubblewrap", f"{foreign} (the stronger one)", _bubblewrap),
+        Check("landlock", f"{foreign} (where bubblewrap does not work)", _landlock),
+    )
+
+
+def _git() -> Finding:
+    return _tool("git", "apt-get install git")
+
+
+def _uv() -> Finding:
+    return _tool(_uv_binary(), "pip install uv")
+
+
+def _uv_binary() -> str:
+    try:
+        return str(import_module("uv").find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        return "uv"
+
+
+def _runtimes() -> Finding:
+    built = all_built("runtimes")
+    damaged = [one.key for one in built if not one.whole]
+    size = sum(size_of(one.place) for one in built) / _GB
+    found = f"{len(built)} built, {size:.1f} GB" if built else "none is built"
+    if damaged:
+        fix = f"envhub runtime remove {' '.join(damaged)}"
+        return Finding(Status.PROBLEM, f"{found}, damaged: {', '.join(damaged)}", fix)
+    return Finding(Status.OK, found)
+
+
+def _tool(tool: str, fix: str) -> Finding:
+    path = shutil.which(tool)
+    if path is None:
+        return Finding(Status.MISSING, "not on PATH", fix)
+    done = process.run([path, "--version"], timeout=_TIMEOUT)
+    if done is None:
+        return Finding(Status.PROBLEM, f"{path} did not start or end within {_TIMEOUT:g} s", fix)
+    if done.code:
+        how = process.describe_exit(done.code)
+        return Finding(Status.PROBLEM, f"{path} --version {how}", fix)
+    return Finding(Status.OK, f"{done.stdout.strip()} at {path}")
+
+
+def _bubblewrap() -> Finding:
+    seen = _tool("bwrap", "apt-get install bubblewrap")
+    if seen.status is not Status.OK:
+        return seen
+    problem = trouble("bubblewrap")
+    if problem is None:
+        return seen
+    found = f"{seen.found} cannot shut a process in: {problem}"
+    return Finding(Status.PROBLEM, found, _namespaces_fix())
+
+
+def _namespaces_fix() -> str:
+    """What keeps user namespaces from bubblewrap, as far as the kernel's settings tell."""
+    for setting, forbids, allows in (
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+        ("kernel.unprivileged_userns_clone", "0", "1"),
+        ("user.max_user_namespaces", "0", "10000"),
+    ):
+        file = Path("/proc/sys", setting.replace(".", "/"))
+        if os.access(file, os.R_OK) and file.read_text().strip() == forbids:
+            return f"sysctl -w {setting}={allows}"
+    return "docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined ..."
+
+
+def _landlock() -> Finding:
+    return describe_landlock(*landlock.version())
+
+
+def describe_landlock(abi: int, error: int) -> Finding:
+    """What a version of Landlock is good for; without one, what the error number means."""
+    if abi >= 4:
+        return Finding(Status.OK, f"Landlock ABI {abi}: files and TCP")
+    if abi > 0:
+        return Finding(Status.OK, f"Landlock ABI {abi}: files only, TCP needs Linux 6.7")
+    if error == errno.EOPNOTSUPP:
+        fix = "add landlock to lsm= on the kernel's command line, and reboot"
+        return Finding(Status.MISSING, "the kernel has it switched off", fix)
+    fix = "boot Linux 5.13 or newer, built with CONFIG_SECURITY_LANDLOCK"
+    return Finding(Status.MISSING, f"not in this kernel ({os.strerror(error)})", fix)
+
+
+def _rendering() -> tuple[Check, ...]:
+    off_screen = "drawing frames with MUJOCO_GL={} (runs without pixels need no GL)"
+    return (
+        Check("GL egl", off_screen.format("egl, the fastest"), partial(_gl, "egl")),
+        Check("GL osmesa", off_screen.format("osmesa, in software"), partial(_gl, "osmesa")),
+        Check("GL glfw", "windows on a display with MUJOCO_GL=glfw", partial(_gl, "glfw")),
+    )
+
+
+_GL_FIX: dict[gl.Backend, str] = {
+    "egl": "apt-get install libegl1 libgl1 libgles2",
+    "osmesa": "apt-get install libosmesa6",
+    "glfw": "apt-get install libglfw3 libgl1 xvfb && xvfb-run -a envhub doctor",
+}
+
+
+def _gl(backend: gl.Backend) -> Finding:
+    match gl.probe_gl(backend):
+        case gl.Renders(renderer):
+            return Finding(Status.OK, f"draws with {renderer}")
+        case gl.Missing(what):
+            return Finding(Status.MISSING, what, _GL_FIX[backend])
+        case gl.Fails(problem):
+            return Finding(Status.PROBLEM, problem, _GL_FIX[backend])
+
+
+def _caches() -> tuple[Check, ...]:
+    return (
+        Check(
+            "cache",
+            "sources and runtimes",
+            lambda: _directory("ENVHUB_HOME", "envhub"),
+            required=True,
+        ),
+        Check(
+            "hugging face cache",
+            "downloads from the Hugging Face Hub",
+            lambda: _directory("HF_HOME", "huggingface"),
+        ),
+    )
+
+
+def _directory(variable: str, name: str) -> Finding:
+    """Where a cache is or will be, judged without creating it."""
+    user_caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    path = Path(os.environ.get(variable) or Path(user_caches, name)).expanduser().absolute()
+    # Unlike Path.exists this is False, not an error, below a directory that may not be entered.
+    nearest = next(parent for parent in (path, *path.parents) if os.access(parent, os.F_OK))
+    fix = f"export {variable}=DIRECTORY  # one that you can write to, with room"
+    if not nearest.is_dir():
+        return Finding(Status.PROBLEM, f"{path}: {nearest} is not a directory", fix)
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding(Status.PROBLEM, f"{path}: {nearest} is not writable", fix)
+    free = shutil.disk_usage(nearest).free
+    there = "" if nearest == path else "not there yet, "
+    found = f"{path}, {there}{free / _GB:.1f} GB free"
+    return Finding(Status.PROBLEM, found, fix) if free < _LITTLE_DISK else Finding(Status.OK, found)

@@ -1,0 +1,152 @@
+"""`envhub try`: one random episode of a benchmark, shown."""
+
+import json
+import struct
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from envhub.cli.options import (
+    debug_option,
+    env_arg_option,
+    get_source,
+    json_option,
+    message,
+    source_options,
+    timeout_option,
+)
+from envhub.errors import EnvHubError, UsageError, printable
+from envhub.evaluation.outcome import Outcome
+from envhub.evaluation.plan import limited, select
+from envhub.host.loading import LazySpec, describe
+from envhub.types import Limits, SourceOptions, Task, Value, WorkerSpec
+from envhub.vector.env import LazyVectorEnv
+from envhub.worker.envcalls import success_of
+
+
+@click.command("try")
+@click.argument("ref")
+@click.option("--task", help="The task; the benchmark's first unless said.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the episode.")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Stop after so many steps.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="The picture; in a temporary place unless said."
+)
+@source_options
+@json_option
+@env_arg_option
+@timeout_option
+@debug_option
+def command(
+    ref: str,
+    *,
+    task: str | None,
+    seed: int,
+    max_steps: int | None,
+    out: Path | None,
+    as_json: bool,
+    env_args: dict[str, Value],
+    limits: Limits,
+    options: SourceOptions,
+) -> None:
+    """Run one episode of REF with random actions, and keep a picture of its last frame.
+
+    \b
+    Examples:
+        envhub try ./my_env
+        envhub try ./my_env --task reach-red --out frame.png
+    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    if out is not None and out.suffix != ".png":
+        raise UsageError(f"--out {out} must end in .png.")
+    spec = WorkerSpec(get_source(ref, options), env_args, limits, max_steps)
+    described = describe(
+        spec, options.runtime, locked=options.locked, message=message, progress=message
+    )
+    suite, tasks = next(iter(select(described.benchmark, (), (task,) if task else ()).items()))
+    chosen = limited(tasks[0], max_steps)
+    lazy = LazySpec(described, options.runtime)
+    with LazyVectorEnv(lazy, suite, chosen.name, 1) as env:
+        facts = _play(env, chosen, seed)
+        frame = _frame(env)
+    picture = _keep(frame, out, chosen.name) if frame is not None else None
+    shown: dict[str, Any] = {"suite": suite, "task": chosen.name, "seed": seed, **facts}
+    shown["picture"] = picture
+    if as_json:
+        click.echo(json.dumps(shown, indent=2))
+        return
+    for key, value in shown.items():
+        click.echo(printable(f"{key:<12} {'-' if value is None else value}"))
+
+
+def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
+    """Play one episode with random actions, which ends as in an evaluation."""
+    env.action_space.seed(seed)
+    options = {"init_state": 0} if task.init_states else None
+    observation, _ = env.reset(seed=seed, options=options)
+    outcome = Outcome(task)
+    while not outcome.ended:
+        observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        reported = {key: info[key][0] for key in ("is_success", "success") if key in info}
+        outcome.add(
+            [float(reward[0])],
+            [success_of(reported)],
+            terminated=bool(terminated[0]),
+            truncated=bool(truncated[0]),
+        )
+    at_horizon = outcome.end == "truncated" and not outcome.truncated
+    return {
+        "description": task.description,
+        "steps": outcome.steps,
+        "return": round(outcome.return_, 4),
+        "success": outcome.success,
+        "end": "truncated at the horizon" if at_horizon else outcome.end,
+        "observation": _shapes(observation),
+    }
+
+
+def _shapes(observation: Any, path: str = "") -> str:
+    if isinstance(observation, dict):
+        parts = [_shapes(value, f"{path}/{key}") for key, value in observation.items()]
+        return ", ".join(parts)
+    if isinstance(observation, np.ndarray):
+        shape = "x".join(map(str, observation.shape[1:])) or "1"
+        return f"{path.strip('/') or 'array'} {shape} {observation.dtype}"
+    return f"{path.strip('/')} {type(observation).__name__}"
+
+
+def _frame(env: LazyVectorEnv) -> np.ndarray[Any, Any] | None:
+    """What the env renders, if it renders pictures."""
+    try:
+        frame = env.render()[0]
+    except (EnvHubError, AttributeError, NotImplementedError):
+        return None
+    good = isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in (1, 3)
+    return frame if good and frame.dtype == np.uint8 else None
+
+
+def _keep(frame: np.ndarray[Any, Any], out: Path | None, name: str) -> str:
+    path = out or Path(tempfile.mkdtemp(prefix="envhub-try-")) / f"{name}.png"
+    try:
+        write_png(path, frame)
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be written: {exc.strerror}.") from exc
+    return str(path)
+
+
+def write_png(path: Path, frame: np.ndarray[Any, Any]) -> None:
+    """Write an HWC uint8 array with 1 or 3 channels, after the PNG specification (ISO 15948)."""
+    height, width, channels = frame.shape
+    color_type = {1: 0, 3: 2}[channels]
+    header = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
+    rows = np.ascontiguousarray(frame).reshape(height, width * channels)
+    filtered = np.insert(rows, 0, 0, axis=1)  # every row begins with its filter: none
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes())), (b"IEND", b""))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks))
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,1 +1,0 @@
-"""Environments: normalizing what files return, and what policies see of them."""

@@ -1,0 +1,142 @@
+"""One attempt at an episode, from the first reset to its record."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
+
+from envhub.errors import ContractError, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+from envhub.evaluation.outcome import Outcome
+from envhub.records import End, Episode, EpisodeError, EpisodeRecord, Status
+from envhub.types import Task
+from envhub.wire.messages import EpisodeInfo
+from envhub.wire.values import Array
+
+
+class Attempt:
+    """What has happened so far. The host alone computes what is recorded."""
+
+    def __init__(self, episode: Episode, task: Task, number: int) -> None:
+        self.episode = episode
+        self.task = task
+        self.number = number
+        """Which attempt at the episode; the first is 1."""
+        self.alone = False
+        """Whether the policy is asked about no other episode at the same time."""
+        self.began = False
+        """Whether the policy knows of it."""
+        self.outcome = Outcome(task)
+        self._actions: list[Array] = []
+        self._started = time.monotonic()
+
+    @property
+    def info(self) -> EpisodeInfo:
+        """The episode, for its policy."""
+        episode, description = self.episode, self.task.description
+        return EpisodeInfo(
+            episode.number, episode.suite, episode.task, description, episode.index, episode.seed
+        )
+
+    @property
+    def options(self) -> dict[str, int] | None:
+        """The options of the env's reset."""
+        state = self.episode.init_state
+        return None if state is None else {"init_state": state}
+
+    def add(
+        self,
+        actions: Array,
+        rewards: Sequence[float],
+        successes: Sequence[bool | None],
+        *,
+        terminated: bool,
+        truncated: bool,
+    ) -> None:
+        """Take in steps.
+
+        Raises:
+            ContractError: A reward is not finite, or they add up to too much.
+        """
+        self.outcome.add(rewards, successes, terminated=terminated, truncated=truncated)
+        self._actions.append(actions)
+
+    def actions(self) -> Array | None:
+        """All actions, for replay; None before the first."""
+        return np.concatenate(self._actions) if self._actions else None
+
+    def record(self, space: Space[Any]) -> EpisodeRecord:
+        """How it ended."""
+        return self._record("ok", self.outcome.end, None, space)
+
+    def failed(self, error: WorkerError | ContractError, space: Space[Any] | None) -> EpisodeRecord:
+        """How it ended, if something went wrong."""
+        where = getattr(error, "where", "env")
+        match error:
+            case WorkerTimeout():
+                status: Status = "timeout"
+            case WorkerDied():
+                status = "worker_died"
+            case _:
+                status = "policy_error" if where == "policy" else "env_error"
+        kind = error.kind if isinstance(error, WorkerRaised) else type(error).__name__
+        place: Any = "worker" if status == "worker_died" and where == "env" else where
+        recorded = EpisodeError(place, kind, str(error), self.outcome.steps)
+        return self._record(status, "error", recorded, space)
+
+    def _record(
+        self,
+        status: Status,
+        end: End,
+        error: EpisodeError | None,
+        space: Space[Any] | None,
+    ) -> EpisodeRecord:
+        episode, outcome, actions = self.episode, self.outcome, self.actions()
+        return EpisodeRecord(
+            suite=episode.suite,
+            task=episode.task,
+            episode=episode.index,
+            seed=episode.seed,
+            init_state=episode.init_state,
+            status=status,
+            success=None if error else outcome.success,
+            success_step=outcome.success_step,
+            end=end,
+            return_=outcome.return_,
+            steps=outcome.steps,
+            out_of_bounds=_out_of_bounds(actions, space),
+            trace=_trace(outcome, actions),
+            seconds=round(time.monotonic() - self._started, 4),
+            attempts=self.number,
+            error=error,
+            number=episode.number,
+        )
+
+
+def _trace(outcome: Outcome, actions: Array | None) -> str:
+    """The hash over actions, rewards and flags."""
+    digest = hashlib.sha256()
+    if actions is not None:
+        digest.update(f"{actions.dtype.str}{actions.shape}".encode())
+        digest.update(np.ascontiguousarray(actions).tobytes())
+    digest.update(np.asarray(outcome.rewards, "<f8").tobytes())
+    digest.update(bytes(2 if s is None else int(s) for s in outcome.successes))
+    digest.update(bytes((outcome.terminated, outcome.truncated)))
+    return f"sha256:{digest.hexdigest()}"
+
+
+def _out_of_bounds(actions: Array | None, space: Space[Any] | None) -> int:
+    """The number of actions with a value outside the action space."""
+    if actions is None:
+        return 0
+    match space:
+        case Box():
+            outside = (actions < space.low) | (actions > space.high)
+        case Discrete() | MultiDiscrete():
+            top = space.start + (space.n if isinstance(space, Discrete) else space.nvec)
+            outside = (actions < space.start) | (actions >= top)
+        case _:
+            return 0
+    return int(outside.reshape(len(actions), -1).any(axis=1).sum())

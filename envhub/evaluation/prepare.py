@@ -1,0 +1,135 @@
+"""The first half of an evaluation: find, check, provision, describe and plan. No episode is played.
+
+The second half, `evaluation.run.play`, takes any subset of the plan's episodes: all of them, those
+that a resumed run lacks, or those of one machine among many.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from envhub.errors import UsageError
+from envhub.evaluation.job import Job
+from envhub.evaluation.plan import Plan, make_plan, select
+from envhub.evaluation.request import EvalRequest, Watcher
+from envhub.host.loading import LoadedWorker, start_loaded_worker
+from envhub.host.waiting import close_workers
+from envhub.machine import resources
+from envhub.policies.find import find_policy
+from envhub.records import Episode
+from envhub.results.manifest import describe_policy, make_manifest
+from envhub.sources.fingerprint import identify
+from envhub.types import Benchmark, Source, WorkerSpec, confinement_of
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An evaluation that can be played: its plan, its policy and a worker that is ready."""
+
+    request: EvalRequest
+    worker: LoadedWorker
+    """It has loaded the benchmark; whoever plays takes it over."""
+    plan: Plan
+    policy: Any
+    """A `PolicySource`, or a policy object of the caller's."""
+    in_worker: bool
+    """Whether workers can make the policy."""
+    manifest: Mapping[str, Any]
+    """What `run.json` says."""
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """What is evaluated on."""
+        return self.worker.loaded.benchmark
+
+    def job(self, episodes: tuple[Episode, ...], logs: Path) -> Job:
+        """The work of playing some of the plan's episodes."""
+        workers = self.request.workers
+        if workers is None:
+            workers = auto_workers(self.benchmark.memory_mb, len(episodes))
+        return Job(
+            spec=self.worker.spec,
+            benchmark=self.benchmark,
+            plan=self.plan,
+            episodes=episodes,
+            policy=self.policy,
+            in_worker=self.in_worker,
+            workers=workers,
+            retries=self.request.retries,
+            logs=logs,
+        )
+
+    def close(self) -> None:
+        """End the worker; harmless when it was taken over."""
+        close_workers([self.worker.remote.worker], limit=self.request.limits.close)
+
+
+def prepare(request: EvalRequest, source: Source, logs: Path, watcher: Watcher) -> Prepared:
+    """Load the benchmark, plan its episodes and find the policy.
+
+    Args:
+        request: What is asked for.
+        source: What its reference means.
+        logs: Where the output of workers goes.
+        watcher: Receives messages.
+
+    Raises:
+        UsageError: There is no such suite, task or policy.
+        RuntimeUnavailable: What the benchmark requires is not available.
+        ContractError: The benchmark's code is at fault.
+    """
+    if request.workers == 0 and confinement_of(source) is not None:
+        raise UsageError("--workers 0 runs code in this process; code of the Hub runs in workers.")
+    files = identify(source)
+    options = request.options
+    worker = start_loaded_worker(
+        WorkerSpec(source, request.env_args, request.limits, request.max_steps),
+        options.runtime,
+        locked=options.locked,
+        name="worker 0",
+        log=logs / "worker-0.log",
+        inline=request.workers == 0,
+        message=watcher.message,
+        progress=watcher.progress,
+    )
+    try:
+        plan = _plan(request, worker.loaded.benchmark)
+        policy, in_worker = _policy(request, worker.loaded.benchmark, source)
+        manifest = make_manifest(
+            ref=request.ref,
+            spec=worker.spec,
+            loaded=worker.loaded,
+            files=files,
+            planned=plan.to_json(worker.loaded.benchmark.reuse),
+            policy=describe_policy(request.policy, policy, request.policy_args),
+            retries=request.retries,
+            inline=request.workers == 0,
+        )
+    except BaseException:
+        close_workers([worker.remote.worker], limit=request.limits.close)
+        raise
+    return Prepared(request, worker, plan, policy, in_worker, manifest)
+
+
+def auto_workers(memory_mb: int, episodes: int) -> int:
+    """As many workers as the cores, the free memory and the episodes allow."""
+    return max(1, min(resources.cores(), resources.memory_mb() // memory_mb, episodes))
+
+
+def _plan(request: EvalRequest, benchmark: Benchmark) -> Plan:
+    return make_plan(
+        benchmark,
+        select(benchmark, request.suites, request.tasks),
+        episodes=request.episodes,
+        seed=request.seed,
+        max_steps=request.max_steps,
+    )
+
+
+def _policy(request: EvalRequest, benchmark: Benchmark, source: Source) -> tuple[Any, bool]:
+    if isinstance(request.policy, str):
+        return find_policy(request.policy, benchmark, source, request.policy_args)
+    if request.policy_args:
+        raise UsageError("policy_args are for policies that are named, not for objects.")
+    return request.policy, False

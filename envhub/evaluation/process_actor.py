@@ -1,0 +1,167 @@
+"""A policy in a process of its own, which maps the memory of the slots."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from envhub.errors import ContractError, WorkerError
+from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
+from envhub.evaluation.pacing import running_average
+from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
+from envhub.host.remote import RemotePolicy
+from envhub.host.waiting import WorkerPoller, close_workers
+from envhub.types import Benchmark, FileSource, PolicyFacts, PolicySource, PolicySpec
+from envhub.wire.messages import Acted, Done, PolicyLoaded
+from envhub.wire.spaces import Spaces
+
+
+class ProcessActor:
+    """A policy in a process of its own, which maps the memory of the slots."""
+
+    def __init__(
+        self,
+        policy: PolicySource,
+        benchmark: Benchmark,
+        source: FileSource | None,
+        spec: PolicySpec,
+        poller: WorkerPoller,
+        log: Path | None,
+    ) -> None:
+        self.waiting: list[Slot] = []
+        self.learning: list[Slot] = []
+        self.seconds = 0.0
+        self._spec = spec
+        self._policy = policy
+        self._benchmark = benchmark
+        self._source = source
+        self._poller = poller
+        self._log = log
+        self._finished: list[int] = []
+        self._known: list[tuple[Spaces, PolicyFacts]] = []
+        self._loaded: dict[int, int] = {}
+        self._loading: Spaces | None = None
+        self._mapped: dict[int, int] = {}
+        self._acting: tuple[Slot, ...] = ()
+        self._since = 0.0
+        self._hire()
+
+    def facts(self, slot: Slot) -> PolicyFacts | None:
+        """What the policy for this slot's spaces declares, if that is known."""
+        index = self._index(slot)
+        return None if index is None else self._known[index][1]
+
+    def learn(self, slot: Slot) -> None:
+        """Make the policy for the slot's spaces; `PolicyReady` follows."""
+        self.learning.append(slot)
+
+    def begin(self, slot: Slot) -> None:
+        """Reset the env; then the slot waits for actions."""
+        reset(slot)
+
+    def resume(self, slot: Slot) -> None:
+        """Only a policy in the worker plays on by itself."""
+        raise AssertionError(slot)
+
+    def pump(self) -> None:
+        """Ask the policy's process the next thing, if it is free."""
+        if self.remote.worker.busy or self.remote.worker.outcome is not None:
+            return
+        new = next((slot for slot in self.learning if self.facts(slot) is None), None)
+        batch = batch_of(self.waiting, self._index)
+        if new is None and batch and self._index(batch[0]) not in self._loaded:
+            new = batch[0]  # this process is another than the one that the facts are from
+        if new is not None:
+            self._loading = spaces_of(new)
+            self.remote.load(self._policy, self._benchmark, self._loading, self._source)
+            return
+        unmapped = next((s for s in batch if self._mapped.get(s.index) != s.generation), None)
+        if unmapped is not None:
+            self._mapped[unmapped.index] = unmapped.generation
+            self.remote.map_slot(unmapped.index, self._of(unmapped), unmapped.memory)
+        elif batch:
+            self._act(batch)
+
+    def event(self) -> Event | None:
+        """What came of the last request, if an answer is there."""
+        if self.remote.worker.outcome is None:
+            return None
+        slots, self._acting = self._acting, ()
+        match self.remote.worker.take():
+            case PolicyLoaded(facts=facts, policy=policy):
+                return self._ready(facts, policy)
+            case Acted(actions=actions):
+                self.seconds = running_average(self.seconds, time.monotonic() - self._since)
+                return self._checked(slots, actions)
+            case WorkerError() as error:
+                error.where = "policy"
+                lost = self.remote.worker.ended
+                if lost:
+                    self._hire()
+                return PolicyFailure(slots, error, lost)
+            case Done():
+                return None
+            case reply:
+                raise AssertionError(reply)
+
+    def finished(self, number: int) -> None:
+        """An episode has ended."""
+        self._finished.append(number)
+
+    def close(self) -> None:
+        """End the process."""
+        self._poller.remove(self.remote.worker)
+        close_workers([self.remote.worker], limit=self._spec.limits.close)
+
+    def _hire(self) -> None:
+        self.remote = RemotePolicy(self._spec, log=self._log)
+        self._poller.add(self.remote.worker)
+        self._loaded, self._mapped, self._loading, self._acting = {}, {}, None, ()
+
+    def _ready(self, facts: PolicyFacts, policy: int) -> Event:
+        assert self._loading is not None
+        spaces = [known for known, _ in self._known]
+        if self._loading not in spaces:
+            spaces.append(self._loading)
+            self._known.append((self._loading, facts))
+        index = spaces.index(self._loading)
+        if self._known[index][1] != facts:
+            return self._broken((), "the policy declares something else than before")
+        self._loaded[index] = policy
+        learning, self.learning = tuple(self.learning), []
+        return PolicyReady(learning)
+
+    def _act(self, batch: tuple[Slot, ...]) -> None:
+        begin = tuple(slot.attempt.info for slot in batch if not slot.attempt.began)
+        for slot in batch:
+            slot.attempt.began = True
+        finished, self._finished = tuple(self._finished), []
+        self._acting, self._since = batch, time.monotonic()
+        rows = tuple(slot.row() for slot in batch)
+        self.remote.act(self._of(batch[0]), rows, begin, finished)
+
+    def _checked(self, slots: tuple[Slot, ...], actions: Any) -> Event:
+        """The actions, if they are such; a process that sends others is not used any more."""
+        assert slots[0].spaces is not None
+        space = slots[0].spaces[1]
+        if isinstance(actions, np.ndarray) and actions.dtype == space.dtype:
+            chunk = actions.shape[1:2]  # actions per row, any number
+            if actions.shape == (len(slots), *chunk, *(space.shape or ())):
+                return ActionsReady(slots, actions)
+        return self._broken(slots, "it sent something else than actions")
+
+    def _broken(self, slots: tuple[Slot, ...], reason: str) -> PolicyFailure:
+        error = self.remote.worker.broken(ContractError(reason))
+        error.where = "policy"
+        self._hire()
+        return PolicyFailure(slots, error, lost=True)
+
+    def _index(self, slot: Slot) -> int | None:
+        known = enumerate(self._known)
+        return next((index for index, (spaces, _) in known if spaces == slot.spaces), None)
+
+    def _of(self, slot: Slot) -> int:
+        index = self._index(slot)
+        assert index is not None
+        return self._loaded[index]

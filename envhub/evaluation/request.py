@@ -1,0 +1,63 @@
+"""What is asked of an evaluation, and who receives its progress."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from envhub.errors import PluginError
+from envhub.evaluation.engine import Engine
+from envhub.evaluation.plan import Plan
+from envhub.records import EpisodeRecord
+from envhub.results.run import Run
+from envhub.types import Limits, SourceOptions, Value
+
+
+@dataclass(frozen=True, slots=True)
+class EvalRequest:
+    """What is asked for."""
+
+    ref: str
+    policy: Any = "random"
+    """A text, or a policy object."""
+    suites: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    episodes: int | None = None
+    seed: int = 0
+    workers: int | None = None
+    """None: as many as cores and free memory allow; 0: everything in this process."""
+    max_steps: int | None = None
+    env_args: Mapping[str, Value] = field(default_factory=dict)
+    policy_args: Mapping[str, Value] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    retries: int = 1
+    out: Path | None = None
+    options: SourceOptions = field(default_factory=SourceOptions)
+
+
+class Watcher(Protocol):
+    """Receives the progress of a run."""
+
+    def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
+        """The engine is about to run; `done` episodes have records already."""
+        ...
+
+    def recorded(self, record: EpisodeRecord) -> None:
+        """An episode has ended."""
+        ...
+
+    def refresh(self) -> None:
+        """Called a few times a second."""
+        ...
+
+    def message(self, text: str) -> None:
+        """Something that the user should know."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """Something that takes its time."""
+        ...
+
+    def warning(self, problem: PluginError) -> None:
+        """An observer failed, and is disabled for the rest of the run."""
+        ...

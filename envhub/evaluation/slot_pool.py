@@ -1,0 +1,108 @@
+"""The slots of an engine and their workers: hiring, replacing and retiring them.
+
+A worker takes a quarter of a second to start and a simulator seconds, so workers are started one
+after the other while those that are ready work already, and a slot without work gives its worker up
+without waiting for its end.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+
+from envhub.evaluation.job import Job
+from envhub.evaluation.slot import KnownSpaces, Slot
+from envhub.host.inline import InlineWorker
+from envhub.host.remote import RemoteEnv
+from envhub.host.waiting import WorkerPoller, close_workers
+from envhub.host.worker import Worker
+
+
+class SlotPool:
+    """All slots, some of which have a worker."""
+
+    def __init__(self, job: Job, poller: WorkerPoller, first: RemoteEnv | None) -> None:
+        """Make the slots; no worker is started.
+
+        Args:
+            job: What is evaluated, and by how many workers.
+            poller: Watches the workers.
+            first: A worker that has loaded the benchmark already.
+        """
+        count = max(1, min(job.workers, len(job.episodes)))
+        known, inline = KnownSpaces(), job.workers == 0
+        self.slots = [
+            Slot(index, job.spec, logs=job.logs, inline=inline, known=known)
+            for index in range(count)
+        ]
+        self._limits = job.limits
+        self._poller = poller
+        self._first = first
+        self._idle = deque(self.slots)
+        self._leaving: list[Worker | InlineWorker] = []
+
+    @property
+    def starting(self) -> bool:
+        """Whether slots wait for their first worker."""
+        return bool(self._idle)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is under way or about to be."""
+        return self.starting or any(slot.remote is not None for slot in self.slots)
+
+    def take_idle(self) -> Slot | None:
+        """A slot that waits for its first worker, once."""
+        while self._idle:
+            slot = self._idle.popleft()
+            if slot.remote is None:
+                return slot
+        return None
+
+    def unused(self, episodes: int) -> Iterator[Slot]:
+        """Slots without a worker, as long as more episodes wait than workers are there."""
+        for slot in self.slots:
+            active = sum(s.remote is not None for s in self.slots)
+            if slot.remote is None and episodes > active:
+                yield slot
+
+    def answered(self) -> list[Slot]:
+        """The slots whose worker has answered."""
+        return [s for s in self.slots if s.remote and s.remote.worker.outcome is not None]
+
+    def hire(self, slot: Slot) -> bool:
+        """Give a slot a worker; says whether that has loaded the benchmark already."""
+        first, self._first = self._first, None
+        remote = slot.start(first)
+        if isinstance(remote.worker, Worker):
+            self._poller.add(remote.worker)
+        return first is not None
+
+    def dismiss(self, slot: Slot) -> None:
+        """End a worker that failed."""
+        if slot.remote is not None:
+            worker = slot.remote.worker
+            if isinstance(worker, Worker):
+                self._poller.remove(worker)
+            worker.end()
+        slot.remote, slot.open_task = None, None
+
+    def retire(self, slot: Slot) -> None:
+        """Let a worker close its env and end while others work on; `close` waits for it."""
+        remote, slot.remote = slot.remote, None
+        if remote is not None:
+            self._leaving.append(remote.worker)
+            if isinstance(remote.worker, Worker):
+                self._poller.remove(remote.worker)
+                remote.worker.channel.close()
+        slot.close()
+
+    def close(self) -> None:
+        """End all workers, after they had time to close their envs."""
+        remotes = [self._first, *(slot.remote for slot in self.slots)]
+        workers = [remote.worker for remote in remotes if remote is not None]
+        workers += self._leaving
+        for worker in workers:
+            if isinstance(worker, Worker):
+                self._poller.remove(worker)
+        close_workers(workers, limit=self._limits.close)
+        for slot in self.slots:
+            slot.close()

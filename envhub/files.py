@@ -1,0 +1,108 @@
+"""Where EnvHub keeps things, and how files and trees are written: whole or not at all."""
+
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+def cache_home() -> Path:
+    """What can be fetched or built again: `$ENVHUB_HOME`, else the user's cache directory."""
+    chosen = os.environ.get("ENVHUB_HOME")
+    if chosen:
+        return Path(chosen).absolute()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "envhub"
+
+
+def config_home() -> Path:
+    """What the user has decided: `$ENVHUB_HOME`, else the user's configuration directory."""
+    chosen = os.environ.get("ENVHUB_HOME")
+    if chosen:
+        return Path(chosen)
+    base = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "envhub"
+
+
+def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = True) -> None:
+    """Write a file so that it is there whole, as it was before, or not at all.
+
+    Args:
+        path: Its directory must exist.
+        data: The content.
+        mode: Its permissions, less the umask.
+        durable: Whether it must outlive a power failure, which costs a flush of the disk. Not for
+            files that are written many times a second and can be made again.
+    """
+    part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def staged_tree(parent: Path, prefix: str) -> Iterator[Path]:
+    """A new directory to fill, for `settle_tree`; whatever is left of it is removed at the end.
+
+    Args:
+        parent: In the file system of the place that the tree is to have.
+        prefix: Of its name; by it leftovers of killed processes are found.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    staged = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    try:
+        yield staged
+    finally:
+        with suppress(OSError):  # after an interrupt something may still be written there
+            discard_tree(staged)
+
+
+def settle_tree(staged: Path, place: Path) -> None:
+    """Make a filled directory read-only and put it in its place, at once.
+
+    Raises:
+        OSError: The place is taken, or cannot be written to.
+    """
+    set_writable(staged, writable=False)
+    staged.chmod(0o755)  # a directory that is moved must be writable
+    place.parent.mkdir(parents=True, exist_ok=True)
+    staged.rename(place)
+    place.chmod(0o555)
+
+
+def discard_tree(place: Path) -> None:
+    """Remove a directory, read-only or not."""
+    if place.is_dir():
+        set_writable(place, writable=True)
+        shutil.rmtree(place)
+
+
+def set_writable(top: Path, *, writable: bool) -> None:
+    """For the owner or for nobody. Whoever may read now may read later."""
+    for path, found in [(str(top), top.lstat()), *walk_tree(str(top))]:
+        if not stat.S_ISLNK(found.st_mode):  # the target of a link is not ours
+            mode = stat.S_IMODE(found.st_mode)
+            os.chmod(path, mode | 0o200 if writable else mode & ~0o222)  # noqa: PTH101
+
+
+def walk_tree(top: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Every path below a directory; by texts, since there are thousands and Path takes its time."""
+    left = [top]
+    while left:
+        with os.scandir(left.pop()) as entries:
+            for entry in entries:
+                yield entry.path, entry.stat(follow_symlinks=False)
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)

@@ -1,0 +1,1 @@
+"""Starting, asking and ending workers. Runs in the host."""

@@ -1,0 +1,284 @@
+"""An env in a worker process: what can be asked of it, in words of envs. Nothing here waits."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from envhub.errors import WorkerError
+from envhub.host.inline import InlineWorker
+from envhub.host.worker import Worker
+from envhub.plugins import chosen
+from envhub.types import (
+    Benchmark,
+    FileSource,
+    Interpreter,
+    PluginSource,
+    PolicySource,
+    PolicySpec,
+    Source,
+    WorkerSpec,
+)
+from envhub.wire.frames import BrokenChannel
+from envhub.wire.memory import CHUNK
+from envhub.wire.messages import (
+    PLAY,
+    Act,
+    Attach,
+    BatchRow,
+    Call,
+    Close,
+    EpisodeInfo,
+    Load,
+    LoadPolicy,
+    MapSlot,
+    Open,
+    Opened,
+    Play,
+    Render,
+    Reset,
+    SetAttr,
+    Step,
+    Stepped,
+    WasReset,
+)
+from envhub.wire.spaces import Spaces, SpaceSpec, decode_spaces, encode_space, leaves
+from envhub.wire.values import portable
+
+R = TypeVar("R")
+
+Observe = tuple[str, ...] | None
+"""The leaves of an observation that somebody reads; None = all."""
+
+
+class RemoteEnv:
+    """One env. Every method but `spaces` and `texts` asks; `worker.wait` gives the answer."""
+
+    def __init__(
+        self, name: str, spec: WorkerSpec, *, log: Path | None = None, inline: bool = False
+    ) -> None:
+        """Start the worker.
+
+        Args:
+            name: What errors call it.
+            spec: What it is to run, and what it is kept from.
+            log: A file for the beginning of its output.
+            inline: Whether to run it in this process, without limits.
+        """
+        self.worker: Worker | InlineWorker = (
+            InlineWorker(name, spec) if inline else Worker(name, spec, log=log)
+        )
+        self.spec = spec
+        self._limits = spec.limits
+        self._pulse: Any = None
+        self._texts: frozenset[str] = frozenset()
+
+    def on(self, interpreter: Interpreter) -> "RemoteEnv":
+        """The same env, noted as running on an interpreter that differs in what is said of it."""
+        self.spec = replace(self.spec, interpreter=interpreter)
+        return self
+
+    def load(self, *, packages: bool = False, spaces: bool = False) -> None:
+        """Load the benchmark's code, and the plugins whose hooks apply.
+
+        Args:
+            packages: Whether it is to say which packages are installed.
+            spaces: Whether it is to say which spaces tasks declare.
+        """
+        spec = self.spec
+        code = spec.source.name if isinstance(spec.source, PluginSource) else spec.source
+        others = () if spec.alone else chosen() or ()
+        request = Load(
+            self._next(), code, dict(spec.env_args), others, spec.horizon, packages, spaces
+        )
+        self.worker.subject = _name(spec.source)
+        self.worker.ask(request, self._limits.start, "loading")
+
+    def open(self, suite: str, task: str) -> None:
+        """Make the env of a task, ending the one before."""
+        self.worker.subject = f"task {task!r}"
+        self.worker.ask(Open(self._next(), suite, task), self._limits.start, "making the env")
+
+    def attach(self, memory: int, rows: int, row: int) -> None:
+        """Share memory, in which this env has a row."""
+        request = Attach(self._next(), rows, row)
+        self.worker.ask(request, self._limits.start, "sharing memory", (memory,))
+
+    def reset(self, seed: int | None, options: Any = None, observe: Observe = None) -> None:
+        """Reset the env."""
+        request = Reset(self._next(), seed, portable(options), observe)
+        self.worker.ask(request, self._limits.reset, "reset")
+
+    def step(
+        self,
+        count: int = 1,
+        *,
+        observe: Observe = None,
+        scored: bool = False,
+        until_success: bool = False,
+    ) -> None:
+        """Take the steps whose actions are in shared memory, at most `CHUNK`."""
+        assert 1 <= count <= CHUNK
+        request = Step(self._next(), count, observe, scored, until_success)
+        self.worker.ask(request, self._step_limit(count), "step")
+
+    def step_again(self) -> None:
+        """Take one more step as the last one was asked for, which was scored."""
+        now = time.monotonic()
+        self.worker.quick_step(self._next(), self._limits.step, now, sent=False, scored=True)
+
+    def load_policy(
+        self,
+        policy: PolicySource,
+        benchmark: Benchmark,
+        spaces: Spaces,
+        source: FileSource | None = None,
+    ) -> None:
+        """Make a policy beside the env."""
+        observation, action = (encode_space(space) for space in spaces)
+        request = LoadPolicy(self._next(), policy, benchmark, observation, action, source)
+        self.worker.ask(request, self._limits.start, "making the policy")
+
+    def play(
+        self,
+        episode: EpisodeInfo,
+        count: int,
+        *,
+        fresh: bool,
+        until_success: bool,
+        options: Any = None,
+    ) -> None:
+        """Let the policy beside the env play, to the end in so many steps if possible."""
+        final, count = count <= PLAY, min(count, PLAY)
+        options = portable(options)
+        request = Play(self._next(), episode, fresh, count, until_success, options, final)
+        patience = self._step_limit(count)
+        self.worker.ask(request, max(patience, self._limits.reset) if fresh else patience, "play")
+
+    def watch(self, pulse: Any) -> None:
+        """Tell long episodes from hanging steps by a pulse in shared memory."""
+        self._pulse = pulse
+        self.worker.pulse = lambda: int(pulse[0])
+
+    def step_with(self, action: Any, *, observe: Observe = None) -> None:
+        """Take one step with an action that has no place in shared memory."""
+        request = Step(self._next(), 1, observe, inline=True, action=portable(action))
+        self.worker.ask(request, self._limits.step, "step")
+
+    def render(self) -> None:
+        """Render a frame."""
+        self.worker.ask(Render(self._next()), self._limits.reset, "render")
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Call a method of the env, or read an attribute."""
+        request = Call(self._next(), name, portable(list(args)), portable(dict(kwargs)))
+        self.worker.ask(request, self._limits.reset, f"call of {name!r}")
+
+    def set_attr(self, name: str, value: Any) -> None:
+        """Set an attribute of the env."""
+        request = SetAttr(self._next(), name, portable(value))
+        self.worker.ask(request, self._limits.reset, f"setting {name!r}")
+
+    def close(self) -> None:
+        """Close the env; the worker lives on."""
+        self.worker.ask(Close(self._next()), self._limits.close, "close")
+
+    def answer(self, kind: type[R]) -> R:
+        """Wait for the answer; what went wrong is raised."""
+        outcome = self.worker.wait()
+        if isinstance(outcome, WorkerError):
+            raise outcome
+        assert isinstance(outcome, kind)  # `protocol.check` saw to it
+        return outcome
+
+    def spaces(
+        self, opened: Opened, decode: Callable[[SpaceSpec, SpaceSpec], Spaces] = decode_spaces
+    ) -> Spaces:
+        """The observation and action space of an opened env.
+
+        Args:
+            opened: What it told.
+            decode: How to take it.
+
+        Raises:
+            WorkerDied: They make no sense, so the worker was ended.
+        """
+        try:
+            spaces = decode(opened.observation_space, opened.action_space)
+        except ValueError as exc:
+            raise self.worker.broken(exc) from exc
+        self._texts = frozenset(leaf.path for leaf in leaves(spaces[0]) if leaf.dtype is None)
+        return spaces
+
+    def texts(self, reply: "WasReset | Stepped", observe: Observe = None) -> dict[str, str]:
+        """The texts of an observation.
+
+        Raises:
+            WorkerDied: They are not those of the space, so the worker was ended.
+        """
+        if not reply.texts and not self._texts:
+            return reply.texts
+        due = self._texts if observe is None else self._texts & frozenset(observe)
+        if reply.texts.keys() != due:
+            reason = BrokenChannel(
+                f"it sent the texts {sorted(reply.texts)}, due were {sorted(due)}"
+            )
+            raise self.worker.broken(reason)
+        return reply.texts
+
+    def _step_limit(self, count: int) -> float:
+        """The limit for so many steps: that of one, where the pulse tells of each."""
+        if self._pulse is None:
+            return self._limits.step * count
+        self._pulse[0] = 0
+        return self._limits.step
+
+    def _next(self) -> int:
+        return self.worker.next_id()
+
+
+def _name(source: Source) -> str:
+    match source:
+        case PluginSource(name=name):
+            return f"plugin {name!r}"
+        case FileSource(file=file, directory=directory):
+            return f"{directory}/{file}"
+
+
+class RemotePolicy:
+    """Every method asks; the worker's outcome answers."""
+
+    def __init__(self, spec: PolicySpec, *, log: Path | None = None) -> None:
+        self.worker = Worker("its own process", spec, log=log)
+        self.worker.subject = "the policy"
+        self._limits = spec.limits
+
+    def load(
+        self,
+        policy: PolicySource,
+        benchmark: Benchmark,
+        spaces: Spaces,
+        source: FileSource | None,
+    ) -> None:
+        """Make the policy for a pair of spaces."""
+        observation, action = (encode_space(space) for space in spaces)
+        identity = self.worker.next_id()
+        request = LoadPolicy(identity, policy, benchmark, observation, action, source)
+        self.worker.ask(request, self._limits.start, "making")
+
+    def map_slot(self, slot: int, policy: int, memory: int) -> None:
+        """Share the memory of a slot with it."""
+        request = MapSlot(self.worker.next_id(), slot, policy)
+        self.worker.ask(request, self._limits.start, "sharing memory", (memory,))
+
+    def act(
+        self,
+        policy: int,
+        rows: tuple[BatchRow, ...],
+        begin: tuple[EpisodeInfo, ...],
+        finish: tuple[int, ...],
+    ) -> None:
+        """Let it act."""
+        request = Act(self.worker.next_id(), policy, rows, begin, finish)
+        self.worker.ask(request, self._limits.act, "acting")

@@ -1,0 +1,313 @@
+"""A worker process as the host sees it: starting it, asking it, ending it."""
+
+import math
+import select
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
+
+from envhub.errors import (
+    UnsupportedPlatform,
+    WorkerDied,
+    WorkerError,
+    WorkerRaised,
+    WorkerTimeout,
+)
+from envhub.host.log import Log
+from envhub.host.start import Ends, start
+from envhub.process import describe_exit, remove_tree
+from envhub.sandbox import bubblewrap
+from envhub.types import PolicySpec, WorkerSpec
+from envhub.wire.frames import BrokenChannel, HostChannel
+from envhub.wire.messages import (
+    Failed,
+    Play,
+    QuickStep,
+    QuickStepped,
+    Reply,
+    Request,
+    check,
+    decode_reply,
+    encode,
+)
+
+
+class Worker:
+    """A worker process as the host sees it. It is asked one thing at a time."""
+
+    def __init__(
+        self, name: str, spec: WorkerSpec | PolicySpec, *, log: Path | None = None
+    ) -> None:
+        """Start the process.
+
+        Args:
+            name: What errors call it, e.g. `env 3`.
+            spec: What it is to run, on which interpreter, and what it is kept from.
+            log: A file for the beginning of its output.
+        """
+        if sys.platform != "linux":
+            raise UnsupportedPlatform(
+                "EnvHub runs on Linux only: its workers need memfd and pidfd."
+            )
+        self.name = name
+        self.spec = spec
+        self.outcome: Reply | WorkerError | None = None
+        self.busy = False
+        self.ended = False
+        self.deadline = math.inf
+        self._limit = 0.0
+        self.subject = ""
+        self._request: Request | None = None
+        self._verb = "start"
+        self._poll: select.poll | None = None
+        self.pulse: Callable[[], int] | None = None
+        self._last_pulse = 0
+        self._ending = "its process had ended before."
+        with ExitStack() as undo:  # if one of these is not available, none is kept
+            self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
+            undo.callback(remove_tree, self._scratch)
+            self.channel = HostChannel()
+            undo.callback(self.channel.close)
+            self.log = Log(log)
+            undo.callback(self.log.close)
+            channel = self.channel.worker_end.fileno()
+            self.child = start(spec, Ends(self._scratch, channel, self.log.write_end))
+            undo.pop_all()
+        self.channel.worker_end.close()
+        self.log.hand_over()
+
+    def next_id(self) -> int:
+        """The number of the next request."""
+        return self._request.id + 1 if self._request else 1
+
+    def ask(self, request: Request, limit: float, verb: str, fds: tuple[int, ...] = ()) -> None:
+        """Send a request without waiting.
+
+        Args:
+            request: Its id must be `next_id()`.
+            limit: Seconds until it must be answered.
+            verb: What errors call it, e.g. `step`; they add the worker's subject.
+            fds: Descriptors to send along.
+        """
+        self._request = request
+        self._verb = verb
+        self._last_pulse = 0
+        self._limit = limit
+        self.deadline = time.monotonic() + limit
+        self.outcome = None
+        self.busy = True
+        if not self.ended:
+            self.channel.send(encode(request), fds)
+        else:
+            self._settle(WorkerDied(self._doing(), self._ending, log=self.log.tail()))
+
+    def quick_step(
+        self, number: int, limit: float, now: float, *, sent: bool, scored: bool = False
+    ) -> None:
+        """Ask for a step with the action in shared memory, by an empty frame.
+
+        Args:
+            number: That of the request.
+            limit: Seconds until it must be answered.
+            now: When it was asked, on the monotonic clock.
+            sent: Whether the request is on its way.
+            scored: Whether it follows a scored step.
+        """
+        self._request = QuickStep(number, scored)
+        self._verb = "step"
+        self._last_pulse = 0
+        self._limit = limit
+        self.deadline = now + limit
+        self.outcome = None
+        self.busy = True
+        if self.ended:
+            self._settle(WorkerDied(self._doing(), self._ending, log=self.log.tail()))
+        elif not sent:
+            self.channel.send(b"")
+
+    def quick_stepped(self) -> None:
+        """Take an empty answer: the step was taken, and what came of it is in shared memory."""
+        assert self._request is not None
+        self._settle(QuickStepped(self._request.id))
+
+    def check_silent(self) -> None:
+        """End it if it has sent more than it was asked for."""
+        if self.channel.unread:
+            self.fail(self.broken(BrokenChannel("it answered without having been asked")))
+
+    def wait(self) -> Reply | WorkerError:
+        """Wait for the outcome of the request that is under way."""
+        while self.busy:
+            self.read()
+            if self.busy:
+                self._block()
+        return self.take()
+
+    def wait_briefly(self) -> bool:
+        """Wait some milliseconds for the outcome, in the cheapest way; says if it is there."""
+        if self.busy:
+            self._look(self._receive_quickly)
+        return not self.busy
+
+    def take(self) -> Reply | WorkerError:
+        """The outcome of the request, once it is there."""
+        outcome, self.outcome = self.outcome, None
+        assert outcome is not None
+        return outcome
+
+    def read(self) -> None:
+        """Take an answer from the channel, if one is whole."""
+        self._look(self._receive)
+
+    def _look(self, read: Callable[[], None]) -> None:
+        """Read the channel, and handle a worker that has died or broken the protocol."""
+        try:
+            read()
+        except BrokenChannel as exc:
+            self.fail(self.broken(exc))
+        except EOFError:
+            # The pidfd tells of its end; a live process that closes its channel is of no use.
+            if self.child.poll() is None and not self.child.wait(1.0):
+                self.fail(self.broken(BrokenChannel("it closed its channel")))
+            else:
+                self.died()
+
+    def _receive(self) -> None:
+        payload = self.channel.receive()
+        if payload is not None:
+            self._accept(decode_reply(payload, self._request))
+
+    def _receive_quickly(self) -> None:
+        """Wait a little; most often a quick step is answered, and nothing has to be decoded."""
+        if not self.channel.received_empty():
+            self._receive()
+        elif type(self._request) is QuickStep and not self.channel.unsent:
+            self.quick_stepped()
+        else:
+            raise BrokenChannel("it sent no valid answer: an empty one")
+
+    def died(self) -> None:
+        """The process has ended; an answer that it left behind still counts."""
+        if self.busy:
+            self._read_rest()
+        code = self.child.end()
+        lines = self._last_lines()
+        if self._sandboxed and self.next_id() <= 2:  # before its first answer
+            bubblewrap.forget()
+        self.fail(WorkerDied(self._doing(), f"its process {describe_exit(code)}.", log=lines))
+
+    def broken(self, reason: Exception) -> WorkerDied:
+        """End a process that does not keep to the protocol; the error to raise."""
+        lines = self._last_lines()
+        self.end()
+        return WorkerDied(self._doing(), f"its process was ended, because {reason}.", log=lines)
+
+    def overdue(self) -> None:
+        """Its limit has passed. If it takes many steps and took one since, it gets more time."""
+        pulse = self.pulse() if self.pulse is not None else 0
+        if self._last_pulse < pulse <= 2 * getattr(self._request, "count", 0):
+            self._last_pulse = pulse
+            self.deadline = time.monotonic() + self._limit
+            return
+        problem = f"no answer within {self._limit:g} s; its process was ended."
+        self.fail(WorkerTimeout(self._doing(), problem, log=self._last_lines()))
+
+    def fail(self, error: WorkerError) -> None:
+        """End the process, and let the request that was under way fail with an error."""
+        error.where = self._at_fault()
+        self.end()
+        if self.busy:
+            self._settle(error)
+        else:  # whoever asks next is told
+            self._ending = error.problem
+
+    def end(self) -> None:
+        """End the process now and free everything; harmless when repeated."""
+        self.ended = True
+        self.child.end()
+        self.channel.close()
+        self.log.close()
+        remove_tree(self._scratch)
+
+    def _block(self) -> None:
+        """Wait until something happens to this process, and see to it."""
+        seconds = self.deadline - time.monotonic()
+        if seconds <= 0:
+            self.overdue()
+            return
+        room = select.POLLOUT if self.channel.unsent else 0
+        poll = self._own_poll()
+        poll.modify(self.channel.fileno(), select.POLLIN | room)
+        for fd, _ in poll.poll(seconds * 1000.0):
+            if fd == self.log.read_end:
+                if not self.log.drain():
+                    poll.unregister(fd)
+            elif fd == self.child.pidfd:
+                self.died()
+                return
+            elif room:
+                self.channel.flush()
+
+    def _own_poll(self) -> select.poll:
+        if self._poll is None:
+            self._poll = select.poll()
+            for fd in (self.channel.fileno(), self.child.pidfd, self.log.read_end):
+                self._poll.register(fd, select.POLLIN)
+        return self._poll
+
+    def _accept(self, reply: Reply) -> None:
+        if not self.busy or self._request is None:
+            raise BrokenChannel("it answered without having been asked")
+        if self.channel.unsent:
+            raise BrokenChannel("it answered before it was asked")
+        if type(reply) is not QuickStepped:
+            check(self._request, reply)
+        if isinstance(reply, Failed):
+            self._settle(self._raised(reply))
+        else:
+            self._settle(reply)
+
+    def _raised(self, reply: Failed) -> WorkerError:
+        return WorkerRaised(
+            self._doing(),
+            reply.kind,
+            reply.message,
+            contract=reply.contract,
+            traceback=reply.traceback,
+            where=reply.where,
+            log="" if reply.contract else self._last_lines(),
+        )
+
+    def _read_rest(self) -> None:
+        try:
+            self._receive()
+        except (BrokenChannel, EOFError):
+            return
+
+    def _at_fault(self) -> Literal["env", "policy"]:
+        """Whose code was running: the pulse is odd while a policy in the worker acts."""
+        acting = self.pulse is not None and isinstance(self._request, Play) and self.pulse() % 2
+        return "policy" if isinstance(self.spec, PolicySpec) or acting else "env"
+
+    @property
+    def _sandboxed(self) -> bool:
+        confinement = self.spec.confinement if isinstance(self.spec, WorkerSpec) else None
+        return confinement is not None and confinement.sandbox != "none"
+
+    def _settle(self, outcome: "Reply | WorkerError") -> None:
+        self.busy = False
+        self.deadline = math.inf
+        self.outcome = outcome
+
+    def _last_lines(self) -> str:
+        if self.log.read_end >= 0:
+            self.log.drain()
+        return self.log.tail()
+
+    def _doing(self) -> str:
+        doing = f"{self._verb} of {self.subject}" if self.subject else self._verb
+        return f"{doing} in {self.name}" if self.name else doing

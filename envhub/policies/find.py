@@ -1,0 +1,74 @@
+"""TODO policies.find."""
+
+import re
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from envhub.errors import UnknownName, UsageError
+from envhub.plugins import find
+from envhub.refs import PathRef
+from envhub.sources.find import locate
+from envhub.types import (
+    Benchmark,
+    FileSource,
+    PolicySource,
+    Source,
+    Value,
+)
+
+POLICIES = "envhub.policies"
+"""The entry-point group of policies, used as `--policy name[:argument]`."""
+
+BUILTIN = {"random": "make_random", "zero": "make_zero"}
+"""The policies of `envhub.policies.builtin`, and their factories."""
+
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+_FILE_OBJECT = re.compile(r"(.*\.py):([A-Za-z_]\w*)", re.DOTALL)
+
+
+def find_policy(
+    text: str, benchmark: Benchmark, source: Source, args: Mapping[str, Value]
+) -> tuple[PolicySource, bool]:
+    """What `--policy` means.
+
+    Args:
+        text: `random` or `zero`; a policy of the benchmark; an installed one, `name[:argument]`;
+            `./policy.py[:name]`; or `package.module:name`.
+        benchmark: What it is to be evaluated on.
+        source: The benchmark's code.
+        args: For the policy's factory.
+
+    Returns:
+        Where its factory is, and whether a worker can make it: it comes with EnvHub or the
+        benchmark.
+
+    Raises:
+        UsageError: There is no such policy.
+    """
+    if text in BUILTIN:
+        return PolicySource("envhub.policies.builtin", BUILTIN[text], dict(args)), True
+    if text in benchmark.policies:
+        module, _, name = benchmark.policies[text].partition(":")
+        code = module or (source if isinstance(source, FileSource) else find(source.name).module)
+        return PolicySource(code, name, dict(args)), True
+    if text.startswith(("./", "../", "/")):
+        return _policy_file(text, args), False
+    name, _, argument = text.partition(":")
+    points = {point.name: point for point in metadata.entry_points(group=POLICIES)}
+    if name in points:
+        point, extra = points[name], {"argument": argument} if argument else {}
+        return PolicySource(point.module, point.attr or "make_policy", {**args, **extra}), False
+    if _OBJECT.fullmatch(text):
+        return PolicySource(name, argument, dict(args)), False
+    known = {*BUILTIN, *benchmark.policies, *points}
+    raise UnknownName("policy", text, known, advice="Or write ./policy.py or package.module:name.")
+
+
+def _policy_file(text: str, args: Mapping[str, Value]) -> PolicySource:
+    found = _FILE_OBJECT.fullmatch(text)
+    path, name = found.groups() if found else (text, "make_policy")
+    if Path(path).is_dir():
+        raise UsageError(f"{path} is a directory: name the policy's file.")
+    return PolicySource(locate(PathRef(path)), name, dict(args))

@@ -1,0 +1,126 @@
+"""Making a policy and calling it, in a worker or in a process of the policy's own."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+
+from envhub.errors import ContractError
+from envhub.loader import load_file, load_object
+from envhub.policies.caller import PolicyCaller
+from envhub.policies.contract import Context, make_rng
+from envhub.types import Benchmark, FileSource, PolicySource
+from envhub.wire.messages import EpisodeInfo
+from envhub.wire.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
+
+R = TypeVar("R")
+
+
+def make_caller(
+    policy: PolicySource,
+    benchmark: Benchmark,
+    spaces: Spaces,
+    source: FileSource | None = None,
+) -> PolicyCaller:
+    """Make a policy.
+
+    Args:
+        policy: Where its factory is.
+        benchmark: What it is to act in.
+        spaces: Of observations and actions.
+        source: The benchmark's file, if it is one.
+    """
+    factory: Any = _find_factory(policy)
+    if not callable(factory):
+        kind = type(factory).__name__
+        raise ContractError(f"{policy.name!r} is a {kind}, no function that makes a policy.")
+    made = factory(benchmark, *spaces, **policy.args)
+    return wrap_policy(made, benchmark, spaces, source)
+
+
+def wrap_policy(
+    made: Any,
+    benchmark: Benchmark,
+    spaces: Spaces,
+    source: FileSource | None,
+) -> PolicyCaller:
+    """Take a policy that is made already."""
+    convert = None
+    if getattr(made, "format", "raw") == "lerobot" and benchmark.lerobot is not None:
+        convert = _converter(benchmark.lerobot, source)
+    return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1], convert)
+
+
+class ObservationView:
+    """What a policy sees of observations: all of their leaves, or those that it needs."""
+
+    def __init__(self, space: AnySpace, needs: Collection[str] | None) -> None:
+        every = [leaf.path for leaf in leaves(space)]
+        self.paths = tuple(path for path in every if needs is None or path in needs)
+        named = {path: path for path in self.paths}
+        # The keys of leaves that it does not see are left out.
+        self._outline = outline_of(space) if len(named) == len(every) else _nested(named)
+        self._flat = self._outline == named
+
+    def of(self, values: dict[str, Any]) -> Any:
+        """An observation from the values at its leaves."""
+        return values if self._flat else unflatten(self._outline, values)
+
+    def batch(self, rows: Sequence[R], value: Callable[[R, str], Any]) -> Any:
+        """A batch of observations; texts are lists.
+
+        Args:
+            rows: The envs.
+            value: What one of them has at a leaf.
+        """
+        return self.of({path: _stack([value(row, path) for row in rows]) for path in self.paths})
+
+
+def context_of(told: EpisodeInfo) -> Context:
+    """A new context of an episode."""
+    rng = make_rng(told.seed, told.task)
+    return Context(told.suite, told.task, told.description, told.index, told.seed, rng=rng)
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    part: dict[str, Any] = {}
+    for path, value in values.items():
+        *parents, last = path.split("/")
+        inner = part
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = value
+    return part
+
+
+def _stack(values: list[Any]) -> Any:
+    return values if isinstance(values[0], str) else np.array(values)
+
+
+def _find_factory(policy: PolicySource) -> object:
+    module = policy.module
+    if not isinstance(module, FileSource):
+        return load_object(f"{module}:{policy.name}", None)
+    declaring = _load(module)
+    if not hasattr(declaring, policy.name):
+        due = f"def {policy.name}(benchmark, observation_space, action_space)"
+        raise ContractError(f"{module.file} has no function that makes a policy: {due}.")
+    return load_object(f":{policy.name}", declaring)
+
+
+def _load(source: FileSource) -> ModuleType:
+    return load_file(Path(source.directory), source.file, source.package)
+
+
+def _converter(target: str, source: FileSource | None) -> Any:
+    """The benchmark's own conversion to LeRobot's format."""
+    if not target.startswith(":"):
+        return load_object(target, None)
+    if source is None:
+        raise ContractError(
+            "The benchmark's own conversion to LeRobot's format is kept in its sandbox, where this "
+            "policy is not: set format = 'raw'."
+        )
+    return load_object(target, _load(source))

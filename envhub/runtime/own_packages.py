@@ -1,0 +1,98 @@
+"""Copies of EnvHub's own package and of plugins, for interpreters that do not have them.
+
+A copy lies in the cache under the hash of its content, read-only, with the metadata that entry
+points are found by. So a runtime sees these packages and nothing else of the host's.
+"""
+
+import compileall
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+from envhub.errors import RuntimeUnavailable
+from envhub.runtime.build_cache import ensure
+from envhub.runtime.installed import OWN
+
+_KIND = "packages"
+
+
+def copy_packages(distributions: Iterable[str]) -> tuple[str, ...]:
+    """The directories with copies of distributions, to be put on `sys.path`."""
+    return tuple(str(_copy(name)) for name in dict.fromkeys((OWN, *distributions)))
+
+
+def _copy(name: str) -> Path:
+    distribution = metadata.distribution(name)
+    files = {**_metadata(distribution), **_contents(distribution)}
+    digest = hashlib.sha256()
+    for path, content in sorted(files.items()):
+        digest.update(f"{path}\0{len(content)}\0".encode() + content)
+
+    def build(place: Path) -> dict[str, Any]:
+        for path, content in files.items():
+            (place / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / path).write_bytes(content)
+        compileall.compile_dir(place, quiet=2, stripdir=str(place), prependdir=name)
+        return {"distribution": name, "version": distribution.version}
+
+    return ensure(_KIND, digest.hexdigest()[:32], build)
+
+
+def _metadata(distribution: metadata.Distribution) -> dict[str, bytes]:
+    """What its entry points, its name and its version are found by."""
+    about = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    points = distribution.read_text("entry_points.txt")
+    plain = distribution.metadata["Name"].replace("-", "_")
+    folder = f"{plain}-{distribution.version}.dist-info"
+    found = {f"{folder}/METADATA": about.encode()}
+    return found if points is None else {**found, f"{folder}/entry_points.txt": points.encode()}
+
+
+def _contents(distribution: metadata.Distribution) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for module in sorted(_modules(distribution)):
+        spec = util.find_spec(module)  # of a top-level name, which imports nothing
+        if spec is None:
+            continue
+        if spec.submodule_search_locations is None:
+            files = [(Path(spec.origin), Path(spec.origin).name)] if spec.origin else []
+        else:
+            files = [
+                (path, f"{module}/{path.relative_to(folder).as_posix()}")
+                for folder in spec.submodule_search_locations
+                for path in _files(Path(folder))
+            ]
+        found |= {name: path.read_bytes() for path, name in files}
+    if not found:
+        raise RuntimeUnavailable(
+            f"The package of {distribution.metadata['Name']} was not found, so that no runtime can "
+            "have it.",
+            "Install it anew.",
+        )
+    return found
+
+
+def _modules(distribution: metadata.Distribution) -> set[str]:
+    """The top-level names of a distribution; an editable one lists no files of its own."""
+    named = {
+        point.module.partition(".")[0]
+        for point in distribution.entry_points
+        if point.group == "envhub" or point.group.startswith("envhub.")
+    }
+    listed = {
+        file.parts[0].removesuffix(".py")
+        for file in distribution.files or ()
+        if file.suffix == ".py" and not file.parts[0].startswith((".", "__editable__"))
+    }
+    own = {"envhub"} if distribution.metadata["Name"] == OWN else set()
+    return {name for name in named | listed | own if name.isidentifier()}
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(folder):
+        skipped = ("__pycache__", "tests") if Path(parent) == folder else ("__pycache__",)
+        folders[:] = sorted(n for n in folders if n not in skipped and not n.startswith("."))
+        yield from (Path(parent, name) for name in sorted(names) if not name.endswith(".pyc"))

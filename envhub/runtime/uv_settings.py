@@ -1,0 +1,181 @@
+"""The user's own settings of indexes, proxies and certificates, as variables that uv reads.
+
+uv's own settings, in variables or in its configuration, come first. Where it has none of an index,
+pip's are translated: its variables, then its configuration files. Nothing else is handed on: no
+tokens of others, and nothing that would make uv build or install something else.
+"""
+
+import os
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from configparser import Error, RawConfigParser
+from pathlib import Path
+
+_SYSTEM = Path("/etc")
+
+_KEPT = frozenset({
+    "DBUS_SESSION_BUS_ADDRESS", "HOME", "LANG", "LD_LIBRARY_PATH", "NETRC", "PATH", "TMPDIR",
+    "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "UV_ALLOW_INSECURE_HOST", "UV_CACHE_DIR",
+    "UV_CONFIG_FILE", "UV_CREDENTIALS_DIR", "UV_DEFAULT_INDEX", "UV_EXCLUDE_NEWER",
+    "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INSECURE_HOST", "UV_KEYRING_PROVIDER",
+    "UV_NATIVE_TLS", "UV_NO_CACHE", "UV_NO_CONFIG", "UV_NO_INDEX", "UV_OFFLINE", "UV_PRERELEASE",
+    "UV_REQUEST_TIMEOUT", "UV_SYSTEM_CERTS", "UV_TORCH_BACKEND", "XDG_CACHE_HOME",
+    "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+})  # fmt: skip
+
+# With UV_INDEX_ begin the names and passwords of indexes, too.
+_KEPT_PREFIXES = ("LC_", "UV_CONCURRENT_", "UV_HTTP_", "UV_INDEX")
+
+_PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+_INDEXES = (
+    "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL",
+    "UV_NO_INDEX",
+)  # fmt: skip
+
+_CONFIGURED = frozenset({"extra-index-url", "find-links", "index", "index-url", "no-index"})
+
+# uv runs in a directory of ours, so that what is relative must be made absolute.
+_PATHS = (
+    "NETRC", "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "UV_CACHE_DIR", "UV_CONFIG_FILE",
+    "UV_FIND_LINKS", "UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL",
+)  # fmt: skip
+
+
+def uv_variables(given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The whole environment of uv.
+
+    Args:
+        given: The variables to choose from; this process's own unless said.
+    """
+    source = os.environ if given is None else given
+    chosen = {
+        name: value
+        for name, value in source.items()
+        if name in _KEPT or name.startswith(_KEPT_PREFIXES) or name.upper() in _PROXIES
+    }
+    pip = _pip_settings(source)
+    if not _has_indexes(chosen):
+        chosen = _indexes(pip) | chosen
+    for name, value in _connection(pip).items():
+        if name not in chosen and name.lower() not in chosen:
+            chosen[name] = value
+    for name in _PATHS:
+        if name in chosen:
+            chosen[name] = _absolute(chosen[name], "," if name == "UV_FIND_LINKS" else " ")
+    return chosen | {
+        "UV_PYTHON_DOWNLOADS": "never",
+        "UV_NO_PROGRESS": "1",
+        "NO_COLOR": "1",
+    }
+
+
+def _has_indexes(variables: Mapping[str, str]) -> bool:
+    """Whether uv has settings of its own that say where packages are."""
+    if any(variables.get(name) for name in _INDEXES):
+        return True
+    for path in _uv_files(variables):
+        try:
+            content = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # uv itself says what is wrong
+        if _CONFIGURED & (content.keys() | content.get("pip", {}).keys()):
+            return True
+    return False
+
+
+def _uv_files(variables: Mapping[str, str]) -> Iterator[Path]:
+    if variables.get("UV_CONFIG_FILE"):
+        yield Path(variables["UV_CONFIG_FILE"])
+    if variables.get("UV_NO_CONFIG"):
+        return
+    yield _config_home(variables) / "uv/uv.toml"
+    yield from (directory / "uv/uv.toml" for directory in _config_dirs(variables))
+    yield _SYSTEM / "uv/uv.toml"
+
+
+def _pip_settings(variables: Mapping[str, str]) -> dict[str, str]:
+    """What pip would use, by the names of its long options."""
+    found: dict[str, str] = {}
+    for path in _pip_files(variables):
+        parser = RawConfigParser()
+        try:
+            parser.read(path, encoding="utf-8")
+        except (Error, OSError, UnicodeDecodeError):
+            continue  # a file that pip cannot read either
+        for section in ("global", "install"):
+            if parser.has_section(section):
+                found |= {key.replace("_", "-"): value for key, value in parser.items(section)}
+    prefix = "PIP_"
+    for name, value in variables.items():
+        if name.startswith(prefix) and value:
+            found[name.removeprefix(prefix).lower().replace("_", "-")] = value
+    return found
+
+
+def _pip_files(variables: Mapping[str, str]) -> Iterator[Path]:
+    """In pip's order: a later one counts more."""
+    own = variables.get("PIP_CONFIG_FILE")
+    if own == os.devnull:
+        return
+    yield from (directory / "pip/pip.conf" for directory in _config_dirs(variables))
+    yield _SYSTEM / "pip.conf"
+    yield _home(variables) / ".pip/pip.conf"
+    yield _config_home(variables) / "pip/pip.conf"
+    yield Path(sys.prefix, "pip.conf")
+    if own:
+        yield Path(own)
+
+
+def _indexes(pip: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if pip.get("index-url"):
+        found["UV_DEFAULT_INDEX"] = pip["index-url"]
+    if pip.get("extra-index-url"):
+        found["UV_INDEX"] = " ".join(pip["extra-index-url"].split())
+        # pip takes the best version of all indexes, where uv takes the first index's.
+        found["UV_INDEX_STRATEGY"] = "unsafe-best-match"
+    if pip.get("find-links"):
+        found["UV_FIND_LINKS"] = ",".join(pip["find-links"].split())
+    if pip.get("no-index", "").lower() in ("1", "true", "yes", "on", "y", "t"):
+        found["UV_NO_INDEX"] = "1"
+    return found
+
+
+def _connection(pip: Mapping[str, str]) -> dict[str, str]:
+    names = {
+        "cert": "SSL_CERT_FILE",
+        "client-cert": "SSL_CLIENT_CERT",
+        "keyring-provider": "UV_KEYRING_PROVIDER",
+        "timeout": "UV_HTTP_TIMEOUT",
+        "default-timeout": "UV_HTTP_TIMEOUT",
+        "trusted-host": "UV_INSECURE_HOST",
+    }
+    found = {theirs: pip[ours] for ours, theirs in names.items() if pip.get(ours)}
+    if found.get("UV_KEYRING_PROVIDER") not in (None, "subprocess", "disabled"):
+        del found["UV_KEYRING_PROVIDER"]  # uv has no other
+    if pip.get("proxy"):
+        found |= {"HTTP_PROXY": pip["proxy"], "HTTPS_PROXY": pip["proxy"]}
+    return found
+
+
+def _absolute(value: str, separator: str) -> str:
+    """Paths that exist from here, spelled in full; addresses as they are."""
+    parts = value.split(separator)
+    there = {p for p in parts if p and os.path.exists(p)}  # noqa: PTH110 - Path's raises for some
+    return separator.join(str(Path(p).absolute()) if p in there else p for p in parts)
+
+
+def _home(variables: Mapping[str, str]) -> Path:
+    return Path(variables["HOME"]) if variables.get("HOME") else Path.home()
+
+
+def _config_dirs(variables: Mapping[str, str]) -> list[Path]:
+    chosen = variables.get("XDG_CONFIG_DIRS")
+    return [Path(one) for one in chosen.split(":")] if chosen else [_SYSTEM / "xdg"]
+
+
+def _config_home(variables: Mapping[str, str]) -> Path:
+    chosen = variables.get("XDG_CONFIG_HOME")
+    return Path(chosen) if chosen else _home(variables) / ".config"

@@ -1,0 +1,143 @@
+"""What a sandbox shows of this machine's files: the system, an interpreter, the GPUs. No home."""
+
+import os
+import pwd
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+ROOTS = tuple(
+    path
+    for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix/store", "gnu/store")
+    if (path := Path("/", name)).exists()
+)
+"""The system's programs and libraries."""
+
+# Nothing of /etc that only root may read: as root the worker could.
+_ETC = (
+    "alternatives", "drirc", "fonts", "glvnd", "group", "ld.so.cache", "localtime", "nsswitch.conf",
+    "nvidia", "OpenCL", "os-release", "passwd", "vulkan",
+)  # fmt: skip
+
+_ETC_FOR_NETWORK = (
+    "ca-certificates", "gai.conf", "host.conf", "hosts", "pki/ca-trust/extracted",
+    "pki/tls/cert.pem", "pki/tls/certs", "pki/tls/openssl.cnf", "protocols", "resolv.conf",
+    "services", "ssl/cert.pem", "ssl/certs", "ssl/openssl.cnf",
+)  # fmt: skip
+
+_SYS = (Path("/sys/devices/system"), Path("/sys/kernel/mm"), Path("/run/opengl-driver"))
+
+_SYS_FOR_GPUS = tuple(
+    Path("/sys", name) for name in ("bus/pci", "class/drm", "class/kfd", "dev", "devices", "module")
+)
+
+_PACKAGES = ("site-packages", "dist-packages")
+
+_NEEDED = ("gymnasium", "msgspec", "numpy", "pluggy")
+"""What a worker imports itself; `pip install --target` puts it into directories of any name."""
+
+PROC = tuple(
+    Path("/proc", name)
+    for name in (
+        "self", "cpuinfo", "devices", "driver", "filesystems", "loadavg", "meminfo", "modules",
+        "stat", "sys", "uptime", "version", "vmstat",
+    )
+)  # fmt: skip
+"""What a process may know of itself and of the machine, not of other processes."""
+
+DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom"))
+
+
+def interpreter_paths(python: Path | None = None) -> tuple[Path, ...]:
+    """What an interpreter needs to run a worker, and nothing else that lies beside it.
+
+    Args:
+        python: The interpreter; this one unless said.
+    """
+    executable = python or Path(sys.executable)
+    given = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
+    prefixes = _prefixes(python) if python else map(Path, given)
+    packages = [] if python else [path for path in map(Path, sys.path) if _of_packages(path)]
+    libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
+    found = (
+        *(part for prefix in prefixes for part in _parts(prefix)),
+        *(path for path in (*packages, *libraries) if path.is_absolute() and not holds_home(path)),
+        *_links(executable),
+        Path(__file__).parent.parent,
+    )
+    return tuple(apart(path for path in found if path.exists()))
+
+
+def _of_packages(path: Path) -> bool:
+    return path.name in _PACKAGES or any((path / name).is_dir() for name in _NEEDED)
+
+
+def _prefixes(executable: Path) -> Iterator[Path]:
+    """Where an interpreter has its packages, and its library."""
+    config = executable.parent.parent / "pyvenv.cfg"
+    if not config.is_file():
+        yield executable.resolve().parent.parent
+        return
+    yield config.parent
+    for line in config.read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "home":
+            yield Path(value.strip()).parent
+
+
+def _parts(prefix: Path) -> Iterator[Path]:
+    """The whole of it; where the user's home is in there, only what is Python's for sure."""
+    if not holds_home(prefix):
+        yield prefix
+        return
+    yield prefix / "pyvenv.cfg"
+    yield from prefix.glob("lib*/python*")
+
+
+def _links(path: Path) -> Iterator[Path]:
+    """The stations of a symbolic link."""
+    while path.is_symlink():
+        yield path
+        path = Path(os.path.normpath(path.parent / path.readlink()))
+    yield path
+
+
+def holds_home(path: Path) -> bool:
+    """Whether the user's home directory is this one or lies in it, as spelled or as it resolves."""
+    above = {path, path.resolve()}
+    homes = _homes(os.environ.get("HOME", ""), os.getuid())
+    return any(home.is_relative_to(each) for home in homes for each in above)
+
+
+@cache
+def _homes(variable: str, user: int) -> frozenset[Path]:
+    homes = {Path(variable)} if variable else set()
+    with suppress(KeyError):  # a user without an entry, as containers have them
+        homes.add(Path(pwd.getpwuid(user).pw_dir))
+    return frozenset(homes | {home.resolve() for home in homes})
+
+
+def apart(paths: Iterable[Path]) -> list[Path]:
+    """Each path as it is spelled and as it resolves, but none that lies in another or in /usr."""
+    spelled = {each for path in paths for each in (path.absolute(), path.resolve())}
+    kept: list[Path] = []
+    for path in sorted(spelled, key=lambda each: len(each.parts)):
+        if not any(path.is_relative_to(above) for above in (*ROOTS, *kept)):
+            kept.append(path)
+    return kept
+
+
+def system_files(*, network: bool) -> Iterator[Path]:
+    """What programs read besides `ROOTS`; some may not exist."""
+    yield from (Path("/etc", name) for name in _ETC)
+    yield from (Path("/etc", name) for name in _ETC_FOR_NETWORK if network)
+    yield from _SYS
+    yield from _SYS_FOR_GPUS if gpus() else ()
+
+
+def gpus() -> list[Path]:
+    """The device nodes of GPUs, of any make."""
+    found = (Path("/dev").glob(pattern) for pattern in ("dri", "kfd", "dxg", "nvidia*"))
+    return sorted(path for paths in found for path in paths)

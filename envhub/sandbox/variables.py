@@ -1,0 +1,59 @@
+"""The environment variables that a worker may see. Everything else is cleared."""
+
+import os
+import re
+import site
+from collections.abc import Mapping
+from pathlib import Path
+
+_ALLOWED = frozenset({
+    "CUDA_VISIBLE_DEVICES", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LP_NUM_THREADS",
+    "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PATH",
+    "PYOPENGL_PLATFORM", "PYTHONPATH", "TZ",
+})  # fmt: skip
+
+_ALLOWED_PREFIXES = ("LC_", "MUJOCO_", "NVIDIA_", "__EGL_")
+
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")
+
+# One thread a worker: more workers than cores would otherwise fight for them.
+_THREADS = ("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def worker_variables(
+    scratch: Path, *, given: Mapping[str, str] | None = None, isolated: bool = False
+) -> dict[str, str]:
+    """The whole environment of a worker whose home and temporary directory is `scratch`.
+
+    Args:
+        scratch: An empty directory of the worker's own.
+        given: The variables to choose from; this process's own unless said.
+        isolated: Whether it runs in a runtime, which sees no packages of the host.
+    """
+    source = os.environ if given is None else given
+    chosen = {
+        name: value
+        for name, value in source.items()
+        if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET.search(name)
+    }
+    for name in _THREADS:
+        chosen.setdefault(name, "1")
+    if isolated:
+        chosen.pop("PYTHONPATH", None)
+    elif site.ENABLE_USER_SITE:
+        # With another HOME the interpreter would not find packages installed with --user.
+        chosen["PYTHONUSERBASE"] = site.getuserbase()
+    fixed = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    return chosen | fixed | scratch_variables(scratch)
+
+
+def user_variables(*, isolated: bool) -> dict[str, str]:
+    """The user's own variables, without those that bring the host's packages into a runtime."""
+    left_out = ("PYTHONPATH", "PYTHONHOME") if isolated else ()
+    return {name: value for name, value in os.environ.items() if name not in left_out}
+
+
+def scratch_variables(scratch: Path) -> dict[str, str]:
+    """Those that differ from worker to worker."""
+    # Mesa looks past HOME.
+    return dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))

@@ -1,0 +1,139 @@
+"""From texts to sources: what a reference means, and what `--policy` means."""
+
+import hashlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from envhub.errors import UsageError
+from envhub.machine import resources
+from envhub.plugins import find
+from envhub.refs import HubRef, NameRef, PathRef, parse
+from envhub.sandbox.choose import choose
+from envhub.sources.download import OnProgress
+from envhub.sources.fetch import obtain, resolve
+from envhub.sources.hub import Hub, endpoint
+from envhub.sources.lock import check_lock
+from envhub.sources.trust import Ledger, Refused, decide, refusal
+from envhub.types import (
+    Confinement,
+    FileSource,
+    Origin,
+    PluginSource,
+    Source,
+    SourceOptions,
+)
+
+_LEAST_MB = 2048
+"""What a worker in a sandbox may use, however little memory is free."""
+
+
+def find_source(
+    text: str,
+    options: SourceOptions | None = None,
+    *,
+    message: Callable[[str], None] = lambda _: None,
+    on_progress: OnProgress = lambda *_: None,
+) -> Source:
+    """What a reference means; files of the Hub are fetched, if somebody agreed to run them.
+
+    Args:
+        text: The reference.
+        options: How the source is had.
+        message: Receives what a moving reference was resolved to.
+        on_progress: Receives the progress of downloads.
+
+    Raises:
+        UsageError: There is no such benchmark, or the reference is not pinned.
+        RemoteCodeRefused: Nobody agreed to run the code.
+        SourceError: It cannot be had as it should be.
+    """
+    match parse(text):
+        case NameRef(name=name):
+            find(name)
+            return PluginSource(name)
+        case PathRef() as ref:
+            return locate(ref)
+        case HubRef() as ref:
+            return _find_on_hub(text, ref, options or SourceOptions(), message, on_progress)
+
+
+def _find_on_hub(
+    text: str,
+    ref: HubRef,
+    options: SourceOptions,
+    message: Callable[[str], None],
+    on_progress: OnProgress,
+) -> FileSource:
+    decision = decide(
+        ref,
+        endpoint(),
+        Ledger().entries(),
+        trust_remote_code=options.trust_remote_code,
+        allow_unpinned=options.allow_unpinned,
+    )
+    if isinstance(decision, Refused):
+        if Path(text).exists():
+            raise UsageError(f"{text} means a Hub repository; for the local path write ./{text}")
+        raise refusal(ref, decision)
+    sandbox = choose(options.sandbox)  # before anything is asked for
+    if not ref.pinned:
+        ref = resolve(ref, Hub(private=options.private)).ref
+        message(f"{text} is {ref} now.")
+    stored = obtain(ref, private=options.private, on_progress=on_progress)
+    manifest = stored.manifest
+    if options.locked:
+        check_lock(ref, manifest)
+    origin = Origin(
+        manifest.repo,
+        manifest.commit,
+        manifest.endpoint,
+        manifest.proof,
+        decision.consent,
+        {path: f"sha256:{file.sha256}" for path, file in manifest.files.items()},
+    )
+    plain = "".join(c if c.isalnum() else "_" for c in f"{ref.owner}_{ref.repo}")
+    package = f"envhub_hub_{plain}_{manifest.commit}"
+    directory = str(stored.directory)
+    open_to_all = sandbox == "none"
+    confinement = Confinement(
+        sandbox,
+        network=open_to_all or options.sandbox_allow_network,
+        readable=(directory,),
+        memory_mb=None if open_to_all else max(_LEAST_MB, resources.memory_mb() * 3 // 4),
+    )
+    return FileSource(directory, ref.path, package, ref.repo, origin, confinement)
+
+
+def locate(ref: PathRef) -> FileSource:
+    """The file that a local reference means.
+
+    Raises:
+        UsageError: There is none.
+    """
+    path = Path(ref.path)
+    try:
+        return _locate(ref, path)
+    except OSError as exc:
+        raise UsageError(f"{ref} cannot be read: {exc.strerror or exc}.") from exc
+    except UnicodeEncodeError as exc:
+        problem = f"{ref} is at a path that is not UTF-8: {exc.object!a}. Rename its directory."
+        raise UsageError(problem) from exc
+
+
+def _locate(ref: PathRef, path: Path) -> FileSource:
+    if path.is_dir():
+        if not (path / "env.py").is_file():
+            raise UsageError(f"{ref} has no env.py: name the file that makes its envs.")
+        path /= "env.py"
+    elif not path.exists():
+        raise UsageError(f"{ref} does not exist.")
+    elif path.suffix != ".py" or not path.is_file():
+        raise UsageError(f"{ref} is not a Python file: name a .py file or a directory.")
+    file = path.resolve(strict=True)
+    with file.open("rb") as opened:  # readable: said here rather than by a worker
+        opened.read(1)
+    plain = file.parent.name if file.stem == "env" else file.stem
+    name = re.sub(r"[^A-Za-z0-9._+-]", "-", plain).lstrip("._+-")[:200] or "local"
+    digest = hashlib.sha256(str(file.parent).encode()).hexdigest()[:16]
+    return FileSource(str(file.parent), file.name, f"envhub_local_{digest}", name)

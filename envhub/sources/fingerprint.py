@@ -1,0 +1,87 @@
+"""What a source is, byte by byte: for the run's record, and to notice that it has changed."""
+
+import hashlib
+import os
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from envhub.errors import UsageError
+from envhub.plugins import find
+from envhub.types import FileSource, Origin, PluginSource, Source
+
+_MAX_FILES = 5000
+
+_SKIPPED = frozenset({"__pycache__", "runs", "node_modules"})
+
+
+def identify(source: Source) -> dict[str, Any]:
+    """The part of `run.json` that says which code was run."""
+    match source:
+        case PluginSource(name=name):
+            plugin = find(name)
+            package = f"{plugin.distribution} {plugin.version}"
+            return {"kind": "plugin", "package": package, "files": _installed(plugin.distribution)}
+        case FileSource(origin=Origin() as origin):
+            return {"kind": "hub", **asdict(origin)}
+        case FileSource(directory=directory):
+            return {"kind": "local", "files": hash_directory(Path(directory))}
+
+
+def hash_directory(directory: Path) -> dict[str, str]:
+    """The hash of every file below a directory, by its path.
+
+    Hidden ones, caches and the directories of runs are left out. A directory of very many files is
+    more than a benchmark: then only its Python files count.
+
+    Raises:
+        UsageError: A file cannot be read.
+    """
+    paths = _files(directory)
+    if len(paths) > _MAX_FILES:
+        paths = [path for path in paths if path.suffix == ".py"][:_MAX_FILES]
+    return {str(path.relative_to(directory)): hash_file(path) for path in paths}
+
+
+def hash_file(path: Path) -> str:
+    """`sha256:...` of a file's content.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as exc:
+        raise UsageError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+
+
+def _files(directory: Path) -> list[Path]:
+    found: list[Path] = []
+    for parent, folders, names in os.walk(directory):
+        folders[:] = sorted(name for name in folders if not _skipped(Path(parent) / name))
+        for name in sorted(names):
+            path = Path(parent) / name
+            if not name.startswith(".") and path.is_file():
+                found.append(path)
+        if len(found) > 20 * _MAX_FILES:
+            break
+    return found
+
+
+def _skipped(folder: Path) -> bool:
+    """Whether a folder is no part of the code: hidden, a cache, or the directory of a run."""
+    if folder.name.startswith(".") or folder.name in _SKIPPED:
+        return True
+    return all((folder / name).exists() for name in ("run.json", "episodes.jsonl"))
+
+
+def _installed(distribution: str) -> dict[str, str]:
+    """The hashes that the package's own record gives."""
+    files = metadata.distribution(distribution).files or []
+    return {
+        str(file): f"{file.hash.mode}:{file.hash.value}"
+        for file in files
+        if file.hash is not None and file.suffix == ".py"
+    }

@@ -1,0 +1,1 @@
+"""Vector environments whose envs live in workers. Runs in the host."""

@@ -1,0 +1,421 @@
+"""`LazyVectorEnv`: envs in processes of their own, behind Gymnasium's VectorEnv."""
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, iterate
+
+from envhub.errors import ContractError, WorkerError
+from envhub.host.loading import LazySpec
+from envhub.host.remote import RemoteEnv
+from envhub.types import WorkerSpec
+from envhub.vector.batches import copied
+from envhub.vector.pool import WorkerPool, as_attribute_error, spelled
+from envhub.wire.memory import Buffers
+from envhub.wire.messages import Done, Opened, Returned, Stepped, WasReset
+from envhub.wire.spaces import Outline, Spaces, leaves, outline_of, unflatten
+from envhub.wire.values import Array
+
+
+def close_envs(envs: object) -> None:
+    """Close envs, also in nested mappings and sequences; harmless when repeated.
+
+    All are closed, also when one of them fails to.
+
+    Raises:
+        TypeError: There was something else among them.
+        ExceptionGroup: Closing failed for some.
+    """
+    problems: list[Exception] = []
+    for env in {id(leaf): leaf for leaf in _leaves(envs)}.values():
+        try:
+            if not isinstance(env, gym.Env | VectorEnv):
+                raise TypeError(
+                    "close_envs takes envs and mappings or sequences of them, "
+                    f"found {type(env).__name__}"
+                )
+            env.close()
+        except Exception as exc:
+            problems.append(exc)
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        raise ExceptionGroup("Some envs did not close", problems)
+
+
+def _leaves(envs: object) -> Iterator[object]:
+    if isinstance(envs, Mapping):
+        for value in envs.values():
+            yield from _leaves(value)
+    elif isinstance(envs, Sequence) and not isinstance(envs, str | bytes):
+        for value in envs:
+            yield from _leaves(value)
+    else:
+        yield envs
+
+
+R = TypeVar("R")
+
+_SPACES = frozenset({
+    "action_space", "observation_space", "single_action_space", "single_observation_space",
+})  # fmt: skip
+
+
+class LazyVectorEnv(VectorEnv[Any, Any, Array]):
+    """Several envs of one task, each in a process that starts when it is first needed.
+
+    It behaves as Gymnasium's SyncVectorEnv does with the same envs. If one env fails, all of its
+    processes are ended and the error says which and why; a following `reset` starts anew, as it
+    does after `close`.
+    """
+
+    def __init__(
+        self,
+        spec: WorkerSpec | LazySpec,
+        suite: str,
+        task: str,
+        num_envs: int,
+        *,
+        spaces: Spaces | None = None,
+        autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+    ) -> None:
+        """Prepare; no process is started.
+
+        Args:
+            spec: What the workers are started from.
+            suite: Of the task.
+            task: Its name.
+            num_envs: How many.
+            spaces: Of observations and actions, if the benchmark declares them; else the first env
+                is made when they are asked for.
+            autoreset_mode: As in Gymnasium.
+            copy: Whether observations are copied out of the shared memory. If not, they change
+                with the next step.
+        """
+        self.num_envs = num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.copy = copy
+        self.closed = False
+        self._spec = spec
+        self._suite = suite
+        self._task = task
+        self._declared = spaces
+        self._pool: WorkerPool | None = None
+        self._opened: Opened | None = None
+        self._finalizer: weakref.finalize[[], LazyVectorEnv] | None = None
+        self._ended = np.zeros(num_envs, np.bool_)
+        self._texts: dict[str, list[str]] = {}
+        self._scalars: frozenset[str] = frozenset()
+        self._outline: Outline = ""
+
+    def __getattr__(self, name: str) -> Any:
+        """The spaces: as declared, else the first env is made to ask it."""
+        if name not in _SPACES:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if self._declared is None:
+            self._learn()
+        else:
+            self._set_spaces(self._declared)
+        return self.__dict__[name]
+
+    @property
+    def metadata(self) -> dict[str, Any]:  # type: ignore[override]
+        """The env's metadata, and the autoreset mode."""
+        return {**self._learn().metadata, "autoreset_mode": self.autoreset_mode}
+
+    @property
+    def render_mode(self) -> str | None:  # type: ignore[override]
+        """The env's render mode."""
+        return self._learn().render_mode
+
+    @property
+    def np_random_seed(self) -> Any:
+        """The seeds of the envs' random generators."""
+        return self.get_attr("np_random_seed")
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset all envs, or those that `options["reset_mask"]` says."""
+        seeds = self._seeds(seed)
+        rows, passed = self._rows(options)
+        pool, _ = self._ready()
+        replies = self._guarded(
+            lambda: pool.ask(rows, lambda i, r: r.reset(seeds[i], passed), WasReset)
+        )
+        infos: dict[str, Any] = {}
+        for row, reply in zip(rows, replies, strict=True):
+            self._note_texts(row, reply)
+            infos = self._add_info(infos, reply.info, row)
+            self._ended[row] = False
+        return self._observations(), infos
+
+    def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Step all envs."""
+        pool, buffers = self._ready()
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            assert not self._ended.any(), f"reset these envs first: {self._ended}"
+        resetting = self.autoreset_mode is AutoresetMode.NEXT_STEP and self._ended.any()
+        if buffers.actions is not None and _fits(actions, buffers.actions):
+            buffers.actions[:, 0] = actions
+            if not resetting:
+                return self._quick_step(pool, buffers)
+            each = None
+        else:
+            each = self._each(actions)
+
+        def ask(row: int, remote: RemoteEnv) -> None:
+            if resetting and self._ended[row]:
+                remote.reset(None)
+            elif each is None:
+                remote.step()
+            else:
+                remote.step_with(each[row])
+
+        replies = self._guarded(lambda: pool.ask_all(ask, Stepped | WasReset))  # type: ignore[arg-type]
+        return self._collect(pool, replies)
+
+    def render(self) -> tuple[Any, ...]:
+        """A frame of each env."""
+        return self._question(lambda _, remote: remote.render())
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call a method of each env, or read an attribute.
+
+        Raises:
+            AttributeError: An env has none of that name; all live on.
+        """
+        return self._question(lambda _, remote: remote.call(name, args, kwargs))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each env."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Set an attribute of each env, to values of a list or tuple or to one for all."""
+        each = list(values) if isinstance(values, list | tuple) else [values] * self.num_envs
+        if len(each) != self.num_envs:
+            raise ValueError(
+                f"set_attr got {len(each)} values for {self.num_envs} envs; give one for each."
+            )
+        pool, _ = self._ready()
+        self._guarded(lambda: pool.question(lambda i, remote: remote.set_attr(name, each[i]), Done))
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the processes. Gymnasium calls this from `close`; its arguments are not needed."""
+        pool, self._pool = self._pool, None
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        if pool is not None:
+            pool.close()
+
+    def __enter__(self) -> "LazyVectorEnv":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"LazyVectorEnv({self._suite}/{self._task}, {self.num_envs} envs)"
+
+    def _ready(self) -> tuple[WorkerPool, Buffers]:
+        """All envs, made if they are not."""
+        pool = self._pool or self._new_pool()
+        if pool.buffers is not None:
+            return pool, pool.buffers
+        buffers = self._guarded(pool.open_all)
+        self._know(pool)
+        self._ended[:] = False
+        found = leaves(self.single_observation_space)
+        self._texts = {leaf.path: [""] * self.num_envs for leaf in found if leaf.dtype is None}
+        self._scalars = frozenset(leaf.path for leaf in found if leaf.scalar)
+        self._outline = outline_of(self.single_observation_space)
+        return pool, buffers
+
+    def _learn(self) -> Opened:
+        """What the envs are like; makes the first if that is not known."""
+        if self._opened is None:
+            pool = self._pool or self._new_pool()
+            self._guarded(pool.open_first)
+            self._know(pool)
+        assert self._opened is not None
+        return self._opened
+
+    def _know(self, pool: WorkerPool) -> None:
+        assert pool.spaces is not None
+        known = [self.__dict__.get(f"single_{kind}_space") for kind in ("observation", "action")]
+        self._opened = pool.opened
+        if list(pool.spaces) == known:  # kept: the caller may have seeded them
+            return
+        if self._declared is not None and self._declared != pool.spaces:
+            pool.close()
+            raise ContractError(
+                f"The spaces that task {self._task!r} declares are not those of its env: "
+                f"{self._declared}, {pool.spaces}. Correct the benchmark's spaces function."
+            )
+        self._set_spaces(pool.spaces)
+
+    def _set_spaces(self, spaces: Spaces) -> None:
+        self.single_observation_space, self.single_action_space = spaces
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    def _new_pool(self) -> WorkerPool:
+        self.closed = False
+        self._pool = WorkerPool(self._spec, self._suite, self._task, self.num_envs)
+        self._finalizer = weakref.finalize(self, self._pool.close)
+        return self._pool
+
+    def _guarded(self, work: Callable[[], R]) -> R:
+        """Forget the processes if the work ended them."""
+        try:
+            return work()
+        finally:
+            if self._pool is not None and not self._pool.remotes:
+                self._pool = None
+
+    def _question(self, ask: Callable[[int, RemoteEnv], None]) -> tuple[Any, ...]:
+        pool, _ = self._ready()
+        try:
+            replies = self._guarded(lambda: pool.question(ask, Returned))
+        except WorkerError as exc:
+            error = as_attribute_error(exc)
+            if error is exc:
+                raise
+            raise error from exc
+        return tuple(reply.value for reply in replies)
+
+    def _quick_step(
+        self, pool: WorkerPool, buffers: Buffers
+    ) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Step all envs with their actions in shared memory; the way that is taken most often."""
+        batches = pool.batches if self.copy else None
+        if batches is not None:
+            batches.begin()
+        outcomes = self._guarded(lambda: pool.quick_step(batches.copy_row if batches else None))
+        if isinstance(outcomes, list):
+            return self._collect(pool, outcomes)
+        terminated, truncated = outcomes["terminated"] != 0, outcomes["truncated"] != 0
+        ended = terminated | truncated
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
+            return self._collect(pool, spelled(outcomes))
+        self._ended = ended
+        values = buffers.observations if batches is None else batches.finish()
+        observations = unflatten(self._outline, values)
+        return observations, outcomes["reward"].copy(), terminated, truncated, {}
+
+    def _each(self, actions: Any) -> list[Any]:
+        """The action of each env."""
+        each = [_plain(action) for action in iterate(self.action_space, actions)]
+        if len(each) != self.num_envs:
+            raise ValueError(f"{len(each)} actions for {self.num_envs} envs.")
+        return each
+
+    def _collect(
+        self, pool: WorkerPool, replies: list[Any]
+    ) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        rewards = np.zeros(self.num_envs, np.float64)
+        terminated = np.zeros(self.num_envs, np.bool_)
+        truncated = np.zeros(self.num_envs, np.bool_)
+        infos: dict[str, Any] = {}
+        for row, reply in enumerate(replies):
+            if self._texts or reply.texts:
+                self._note_texts(row, reply)
+            if isinstance(reply, Stepped):
+                rewards[row] = reply.rewards[0]
+                terminated[row] = reply.terminated
+                truncated[row] = reply.truncated
+        ended = terminated | truncated
+        renewed = self._renew(pool, replies, ended, infos)
+        for row, reply in enumerate(replies):
+            infos = self._add_info(infos, renewed.get(row, reply).info, row)
+        self._ended = ended
+        return self._observations(), rewards, terminated, truncated, infos
+
+    def _renew(
+        self, pool: WorkerPool, replies: list[Any], ended: Array, infos: dict[str, Any]
+    ) -> dict[int, WasReset]:
+        """In the mode SAME_STEP, reset the envs that ended, and keep how they ended in infos."""
+        rows = [int(row) for row in np.flatnonzero(ended)]
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP or not rows:
+            return {}
+        for row in rows:
+            final = {"final_obs": self._observation(row), "final_info": replies[row].info}
+            self._add_info(infos, final, row)
+        resets = self._guarded(lambda: pool.ask(rows, lambda _, r: r.reset(None), WasReset))
+        for row, reply in zip(rows, resets, strict=True):
+            self._note_texts(row, reply)
+        return dict(zip(rows, resets, strict=True))
+
+    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + row for row in range(self.num_envs)]
+        if len(seed) != self.num_envs:
+            raise ValueError(f"{len(seed)} seeds for {self.num_envs} envs; give one for each.")
+        return [None if one is None else int(one) for one in seed]
+
+    def _rows(self, options: dict[str, Any] | None) -> tuple[list[int], dict[str, Any] | None]:
+        """The envs to reset, and the options that they get."""
+        if options is None or "reset_mask" not in options:
+            return list(range(self.num_envs)), options
+        mask = options["reset_mask"]
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise TypeError(f"options['reset_mask'] must be an array of bool, got {mask!r}")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(
+                f"options['reset_mask'] must have {self.num_envs} values, one of them True at "
+                f"least, got {mask}"
+            )
+        passed = {key: value for key, value in options.items() if key != "reset_mask"}
+        return [int(row) for row in np.flatnonzero(mask)], passed
+
+    def _note_texts(self, row: int, reply: "WasReset | Stepped") -> None:
+        assert self._pool is not None
+        pool = self._pool
+        for path, text in self._guarded(lambda: pool.texts(row, reply)).items():
+            self._texts[path][row] = text
+
+    def _observations(self) -> Any:
+        """The batch, copied out of the shared memory or not."""
+        buffers = self._pool.buffers if self._pool else None
+        assert buffers is not None
+        values: dict[str, Any] = {path: tuple(texts) for path, texts in self._texts.items()}
+        for path, view in buffers.observations.items():
+            values[path] = copied(view) if self.copy else view
+        return unflatten(self._outline, values)
+
+    def _observation(self, row: int) -> Any:
+        """One env's observation, copied."""
+        buffers = self._pool.buffers if self._pool else None
+        assert buffers is not None
+        values: dict[str, Any] = {path: texts[row] for path, texts in self._texts.items()}
+        for path, view in buffers.observations.items():
+            value = copied(view[row, ...])
+            values[path] = value[()] if path in self._scalars else value
+        return unflatten(self._outline, values)
+
+
+def _fits(actions: Any, shared: Array) -> bool:
+    """Whether actions can be handed over unchanged; another dtype would change their values."""
+    return (
+        isinstance(actions, np.ndarray)
+        and actions.dtype == shared.dtype
+        and actions.shape == (shared.shape[0], *shared.shape[2:])
+    )
+
+
+def _plain(action: Any) -> Any:
+    """Arrays of other libraries as numpy's."""
+    if hasattr(action, "__array__") and not isinstance(action, np.ndarray | np.generic):
+        return np.asarray(action)
+    return action

@@ -1,0 +1,360 @@
+"""Gymnasium spaces on the wire, and the leaves that they are made of.
+
+A space crosses as a tree of tagged structs; arrays of bounds cross as one number where they are
+uniform. What comes in is checked by its types, the caps below, and Gymnasium's own constructors.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from gymnasium import spaces
+
+from envhub.wire.values import DTYPES, portable
+
+AnySpace = spaces.Space[Any]
+
+Spaces = tuple[AnySpace, AnySpace]
+"""Of observations and actions."""
+
+Outline = str | dict[str, "Outline"] | tuple["Outline", ...]
+"""Nested as the values of a space are, with paths as leaves."""
+
+_MAX_BYTES = 2**30
+"""Of one observation."""
+
+_MAX_PARTS = 4096
+"""Of one space: leaves, and the Dicts and Tuples around them."""
+
+_MAX_TEXT = 2**20
+"""Characters."""
+
+Size = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+
+_Extent = Annotated[int, msgspec.Meta(ge=0, le=2**31)]
+
+Shape = Annotated[tuple[_Extent, ...], msgspec.Meta(max_length=32)]
+
+
+class BoxSpec(msgspec.Struct, tag="box", frozen=True):
+    """A `Box`."""
+
+    dtype: str
+    shape: Shape
+    low: Any
+    high: Any
+    below: Any = None
+    """Whether bounded below; only for whole numbers, which have no infinity to say so."""
+    above: Any = None
+
+
+class DiscreteSpec(msgspec.Struct, tag="discrete", frozen=True):
+    """A `Discrete`."""
+
+    n: Any
+    start: Any
+
+
+class MultiDiscreteSpec(msgspec.Struct, tag="multi_discrete", frozen=True):
+    """A `MultiDiscrete`."""
+
+    nvec: Any
+    start: Any
+
+
+class MultiBinarySpec(msgspec.Struct, tag="multi_binary", frozen=True):
+    """A `MultiBinary`."""
+
+    n: Size | Annotated[tuple[Size, ...], msgspec.Meta(max_length=32)]
+
+
+class TextSpec(msgspec.Struct, tag="text", frozen=True):
+    """A `Text`."""
+
+    min_length: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TEXT)]
+    max_length: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TEXT)]
+    charset: str
+
+
+class DictSpec(msgspec.Struct, tag="dict", frozen=True):
+    """A `Dict`, in its order."""
+
+    items: Annotated[tuple[tuple[str, "SpaceSpec"], ...], msgspec.Meta(max_length=_MAX_PARTS)]
+    sort_keys: bool = True
+    """Whether Gymnasium sorts the keys of spaces that it derives from this one."""
+
+
+class TupleSpec(msgspec.Struct, tag="tuple", frozen=True):
+    """A `Tuple`."""
+
+    items: Annotated[tuple["SpaceSpec", ...], msgspec.Meta(max_length=_MAX_PARTS)]
+
+
+SpaceSpec = (
+    BoxSpec | DiscreteSpec | MultiDiscreteSpec | MultiBinarySpec | TextSpec | DictSpec | TupleSpec
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One array or text of a space."""
+
+    path: str
+    """Keys and indices joined by `/`; empty for a space that is a leaf itself."""
+    dtype: np.dtype[Any] | None
+    """None for text, which has no fixed size and travels in messages."""
+    shape: tuple[int, ...]
+    scalar: bool = False
+    """Whether a value is a number and no array."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of one value."""
+        return 0 if self.dtype is None else math.prod(self.shape) * self.dtype.itemsize
+
+
+class UnsupportedSpace(TypeError):
+    """A space that cannot cross the border."""
+
+
+def encode_space(space: AnySpace, path: str = "") -> SpaceSpec:
+    """A space as a message.
+
+    Raises:
+        UnsupportedSpace: It is of another kind, named with its place.
+    """
+    match space:
+        case spaces.Box():
+            _check_dtype(space, path)
+            return _encode_box(space)
+        case spaces.Discrete():
+            _check_dtype(space, path)
+            return DiscreteSpec(portable(space.n), portable(space.start))
+        case spaces.MultiDiscrete():
+            _check_dtype(space, path)
+            return MultiDiscreteSpec(portable(space.nvec), portable(space.start))
+        case spaces.MultiBinary():
+            n = space.n
+            return MultiBinarySpec(n if isinstance(n, int) else tuple(int(size) for size in n))
+        case spaces.Text():
+            if space.max_length > _MAX_TEXT:
+                raise UnsupportedSpace(
+                    f"a Text of up to {space.max_length} characters at {path!r} cannot cross to "
+                    f"another process; allow at most {_MAX_TEXT}"
+                )
+            charset = "".join(space.character_list)
+            return TextSpec(space.min_length, space.max_length, charset)
+        case spaces.Dict():
+            for key in space:
+                if not _is_key(key):
+                    raise UnsupportedSpace(f"key {key!r} of a Dict at {path!r}: use text without /")
+            items = tuple((k, encode_space(v, _join(path, k))) for k, v in space.items())
+            return DictSpec(items, getattr(space, "sort_keys", True))
+        case spaces.Tuple():
+            parts = enumerate(space.spaces)
+            return TupleSpec(tuple(encode_space(v, _join(path, str(i))) for i, v in parts))
+        case _:
+            kind = type(space).__name__
+            raise UnsupportedSpace(
+                f"space {kind}{f' at {path!r}' if path else ''} cannot cross to another process; "
+                "use Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict or Tuple"
+            )
+
+
+def decode_space(spec: SpaceSpec) -> AnySpace:
+    """A message as a space.
+
+    Raises:
+        ValueError: No such space can exist, or it is too large.
+    """
+    try:
+        _check_size(spec)
+        space: AnySpace = _decode(spec)
+    except (TypeError, AssertionError, OverflowError, RecursionError) as exc:
+        raise ValueError(f"no such space: {exc}") from exc
+    return space
+
+
+def decode_spaces(observation: SpaceSpec, action: SpaceSpec) -> Spaces:
+    """Both at once.
+
+    Raises:
+        ValueError: They make no sense.
+    """
+    return decode_space(observation), decode_space(action)
+
+
+def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
+    """The leaves of a space, in its order."""
+    match space:
+        case spaces.Dict():
+            return tuple(f for k, v in space.items() for f in leaves(v, _join(path, k)))
+        case spaces.Tuple():
+            parts = enumerate(space.spaces)
+            return tuple(f for i, v in parts for f in leaves(v, _join(path, str(i))))
+        case spaces.Text():
+            return (Leaf(path, None, ()),)
+        case spaces.Discrete():
+            return (Leaf(path, space.dtype, (), scalar=True),)
+        case _:
+            return (Leaf(path, space.dtype, space.shape or ()),)
+
+
+def leaf_keys(
+    space: AnySpace, path: str = "", before: tuple[str | int, ...] = ()
+) -> dict[str, tuple[str | int, ...]]:
+    """How to reach each leaf in a value of the space: the keys and indices, by the leaf's path."""
+    match space:
+        case spaces.Dict():
+            items: list[tuple[str | int, AnySpace]] = list(space.items())
+        case spaces.Tuple():
+            items = list(enumerate(space.spaces))
+        case _:
+            return {path: before}
+    found: dict[str, tuple[str | int, ...]] = {}
+    for key, part in items:
+        found |= leaf_keys(part, _join(path, str(key)), (*before, key))
+    return found
+
+
+def outline_of(space: AnySpace, path: str = "") -> Outline:
+    """The shape of a space's values, with the path of each leaf in its place."""
+    match space:
+        case spaces.Dict():
+            return {k: outline_of(v, _join(path, k)) for k, v in space.items()}
+        case spaces.Tuple():
+            return tuple(outline_of(v, _join(path, str(i))) for i, v in enumerate(space.spaces))
+        case _:
+            return path
+
+
+def unflatten(shape: Outline, values: Mapping[str, Any]) -> Any:
+    """The value of a space from the values at its leaves."""
+    if type(shape) is str:
+        return values[shape]
+    if type(shape) is dict:
+        return {key: unflatten(part, values) for key, part in shape.items()}
+    return tuple([unflatten(part, values) for part in shape])
+
+
+def _decode(spec: SpaceSpec) -> Any:
+    match spec:
+        case BoxSpec():
+            return _decode_box(spec)
+        case DiscreteSpec():
+            n, start = _scalar(spec.n), _scalar(spec.start)
+            if start.dtype != n.dtype:
+                raise ValueError("a start of another dtype")
+            return spaces.Discrete(n, start=start, dtype=n.dtype.type)
+        case MultiDiscreteSpec():
+            nvec, starts = _whole_array(spec.nvec), _whole_array(spec.start)
+            return spaces.MultiDiscrete(nvec, nvec.dtype.type, start=starts)
+        case MultiBinarySpec():
+            return spaces.MultiBinary(spec.n)
+        case TextSpec():
+            return spaces.Text(spec.max_length, min_length=spec.min_length, charset=spec.charset)
+        case DictSpec():
+            return _decode_dict(spec)
+        case TupleSpec():
+            return spaces.Tuple([_decode(item) for item in spec.items])
+
+
+def _decode_box(spec: BoxSpec) -> AnySpace:
+    dtype = np.dtype(spec.dtype)
+    low, high = (_decode_bound(bound, dtype, spec.shape) for bound in (spec.low, spec.high))
+    box = spaces.Box(low, high, spec.shape, dtype.type)
+    if spec.below is not None:
+        box.bounded_below = _decode_bound(spec.below, np.dtype(np.bool_), spec.shape)
+    if spec.above is not None:
+        box.bounded_above = _decode_bound(spec.above, np.dtype(np.bool_), spec.shape)
+    return box
+
+
+def _decode_dict(spec: DictSpec) -> AnySpace:
+    keys = [key for key, _ in spec.items]
+    if len(set(keys)) < len(keys) or not all(_is_key(key) for key in keys):
+        raise ValueError(f"no Dict has the keys {keys}")
+    # Gymnasium sorts the keys of a plain dict, but keeps the order of pairs.
+    space = spaces.Dict([(key, _decode(item)) for key, item in spec.items])
+    space.sort_keys = spec.sort_keys
+    return space
+
+
+def _decode_bound(bound: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
+    if not isinstance(bound, np.ndarray | np.generic) or bound.dtype != dtype:
+        raise ValueError("bounds of another dtype")
+    if isinstance(bound, np.ndarray) and bound.shape != shape:
+        raise ValueError("bounds of another shape")
+    if isinstance(bound, np.number):
+        return bound  # a Box of an image is made ten times as fast from one number as from an array
+    return np.broadcast_to(bound, shape).copy()
+
+
+def _encode_box(space: spaces.Box) -> BoxSpec:
+    spec = BoxSpec(space.dtype.str, space.shape, _bound(space.low), _bound(space.high))
+    if space.dtype.kind != "i" or space.is_bounded():
+        return spec
+    below, above = _bound(space.bounded_below), _bound(space.bounded_above)
+    return msgspec.structs.replace(spec, below=below, above=above)
+
+
+def _bound(bound: np.ndarray[Any, Any]) -> Any:
+    """A uniform array of bounds as one number: an image's would be as large as the image."""
+    uniform = bound.size > 0 and bool((bound == bound.flat[0]).all())
+    return portable(bound.flat[0] if uniform else bound)
+
+
+def _scalar(value: Any) -> Any:
+    if not isinstance(value, np.integer):
+        raise ValueError("not a whole number")
+    return value
+
+
+def _whole_array(value: Any) -> Any:
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iu":
+        raise ValueError("not an array of whole numbers")
+    return value
+
+
+def _check_size(spec: SpaceSpec) -> None:
+    """Before anything is built: a small message can describe arrays larger than the memory."""
+    total = 0
+    for count, size in enumerate(_sizes(spec), start=1):
+        total += size
+        if count > _MAX_PARTS or total > _MAX_BYTES:
+            raise ValueError("the space is too large")
+
+
+def _sizes(spec: SpaceSpec) -> Iterator[int]:
+    """The bytes of one value of each part; of those that could be large, or hold others."""
+    match spec:
+        case BoxSpec():
+            if spec.dtype not in DTYPES:
+                raise ValueError(f"no Box of dtype {spec.dtype!r}")
+            yield math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
+        case MultiBinarySpec():
+            yield spec.n if isinstance(spec.n, int) else math.prod(spec.n)
+        case DictSpec() | TupleSpec():
+            yield 0
+            for item in spec.items:
+                yield from _sizes(item[1] if isinstance(item, tuple) else item)
+        case _:
+            yield 0
+
+
+def _is_key(key: object) -> bool:
+    """Whether it may be part of a path."""
+    return isinstance(key, str) and bool(key) and "/" not in key
+
+
+def _check_dtype(space: AnySpace, path: str) -> None:
+    if np.dtype(space.dtype).str not in DTYPES:
+        kind = type(space).__name__
+        raise UnsupportedSpace(f"a {kind} of dtype {space.dtype} at {path!r} cannot cross")
+
+
+def _join(path: str, part: str) -> str:
+    return f"{path}/{part}" if path else part

@@ -1,0 +1,94 @@
+"""A process that has imported what every worker needs, and forks workers from itself.
+
+`envhub.host.forkserver` says when the host uses one. A forked worker is a child of the host, not of
+the fork server, so that nothing else is different: the host reaps it, and it dies with the host.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from envhub.sandbox.variables import scratch_variables
+from envhub.worker.guard import PR_SET_PDEATHSIG, SIGNALS, prctl
+
+_CLONE = {"x86_64": 56, "aarch64": 220}
+"""The number of the system call `clone`."""
+
+_CLONE_PARENT = 0x8000
+
+_PR_SET_NAME = 15
+
+
+class Order(NamedTuple):
+    """What a forked worker needs to know."""
+
+    channel: int
+    scratch: str
+
+
+def serve_forks(descriptor: int, host_pid: int) -> Order:
+    """Serve forks until the host has no more use for it. Returns only in forked workers."""
+    _die_with(host_pid)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    _call_self("envhub-fork")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
+    import envhub.worker.session  # noqa: F401 - so that its children have it
+
+    if len(list(Path("/proc/self/task").iterdir())) > 1:
+        os._exit(1)  # threads, as of BLAS, do not survive a fork
+    connection = socket.socket(fileno=descriptor)
+    while True:
+        order, fds, _, _ = socket.recv_fds(connection, 2**16, 2)
+        if not order:
+            os._exit(0)
+        pid = _clone()
+        if pid == 0:
+            connection.close()
+            return _become(json.loads(order)["scratch"], *fds)
+        for fd in fds:
+            os.close(fd)
+        connection.send(str(pid).encode())
+
+
+def _become(scratch: str, channel: int, output: int) -> Order:
+    """Make a forked process what a newly started one would be."""
+    import numpy as np
+
+    _call_self("envhub-worker")
+    os.setsid()
+    os.chdir(scratch)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+    os.environ.update(scratch_variables(Path(scratch)))
+    np.random.seed()  # or all would draw the same numbers
+    return Order(channel, scratch)
+
+
+def _clone() -> int:
+    """Fork; the new process is a child of this one's parent.
+
+    The library's own record of the thread's number is not renewed. What runs on is the guard, which
+    does not need it, and the worker is forked from that in the usual way.
+    """
+    libc = ctypes.PyDLL(None, use_errno=True)
+    pid: int = libc.syscall(_CLONE[os.uname().machine], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
+    if pid < 0:
+        sys.exit(f"clone failed: {os.strerror(ctypes.get_errno())}")
+    return pid
+
+
+def _die_with(host_pid: int) -> None:
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != host_pid:
+        os._exit(1)
+
+
+def _call_self(name: str) -> None:
+    """The name that `top` shows; fork servers and workers have the same command line."""
+    prctl(_PR_SET_NAME, name.encode())

@@ -1,0 +1,173 @@
+"""From whatever an env file returns to `{suite: {task: VectorEnv}}`.
+
+`arrange` sorts the value by suite and task and makes nothing; `vectorize` makes one task's
+VectorEnv; `normalize` is both.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+from gymnasium.vector import SyncVectorEnv, VectorEnv
+
+from envhub.errors import InvalidEnvs
+from envhub.types import NAME
+
+AnyEnv = gym.Env[Any, Any]
+
+AnyVectorEnv = VectorEnv[Any, Any, Any]
+
+Maker = Callable[[], Any]
+
+Entry = AnyEnv | AnyVectorEnv | Maker | Sequence[Maker]
+"""What may stand for one task."""
+
+Key = tuple[str, ...]
+
+
+def normalize(returned: object, n_envs: int, *, name: str) -> dict[str, dict[str, AnyVectorEnv]]:
+    """Turn what `make_env` returned into vector environments of `n_envs` each.
+
+    Args:
+        returned: An env, a maker or list of makers, or a mapping of them, nested once or not.
+        n_envs: The number of envs that was asked for.
+        name: The suite, and for a single env the task, where the value names none.
+
+    Raises:
+        InvalidEnvs: It is something else, or has another number of envs.
+    """
+    return {
+        suite: {task: vectorize(entry, n_envs, key=(suite, task)) for task, entry in tasks.items()}
+        for suite, tasks in arrange(returned, name=name).items()
+    }
+
+
+def arrange(returned: object, *, name: str) -> dict[str, dict[str, Entry]]:
+    """Sort a returned value by suite and task, calling and making nothing."""
+    if not isinstance(returned, Mapping):
+        return {name: {name: _entry(returned, ())}}
+    items = _named(returned, ())
+    suites = {key: value for key, value in items.items() if isinstance(value, Mapping)}
+    if not suites:
+        return {name: {task: _entry(value, (task,)) for task, value in items.items()}}
+    for key, value in items.items():
+        if key not in suites:
+            raise InvalidEnvs(f"key {key!r} holds {_kind(value)} beside mappings.", (key,))
+    return {suite: _tasks(tasks, suite) for suite, tasks in suites.items()}
+
+
+def vectorize(entry: Entry, n_envs: int, *, key: Key) -> AnyVectorEnv:
+    """Make one task's vector environment, of exactly `n_envs` envs."""
+    if isinstance(entry, VectorEnv):
+        return _sized(entry, n_envs, key)
+    if isinstance(entry, gym.Env):
+        if n_envs != 1:
+            problem = f"{_at(key)}one Env where {n_envs} envs were asked for; return a callable."
+            raise InvalidEnvs(problem, key)
+        return _together([entry], key)
+    makers = [entry] * n_envs if callable(entry) else list(entry)
+    if len(makers) != n_envs:
+        problem = f"{_at(key)}a list of {len(makers)} callables where {n_envs} were asked for."
+        raise InvalidEnvs(problem, key)
+    first = makers[0]()
+    if isinstance(first, VectorEnv) and callable(entry):
+        return _sized(first, n_envs, key)
+    made = [_env(env, key) for env in (first, *(maker() for maker in makers[1:]))]
+    return _together(made, key)
+
+
+def _tasks(tasks: Mapping[object, object], suite: str) -> dict[str, Entry]:
+    named = _named(tasks, (suite,))
+    return {task: _entry(value, (suite, task)) for task, value in named.items()}
+
+
+def _named(mapping: Mapping[Any, object], where: Key) -> dict[str, object]:
+    """The mapping with its keys as allowed text."""
+    if not mapping:
+        raise InvalidEnvs(f"{_at(where)}an empty mapping.", where)
+    named: dict[str, object] = {}
+    for key, value in mapping.items():
+        if isinstance(key, bool) or not isinstance(key, str | int):
+            problem = f"{_at(where)}the key {key!r}, which is neither text nor a whole number."
+            raise InvalidEnvs(problem, (*where, key))
+        name = str(key)
+        if not NAME.fullmatch(name):
+            problem = (
+                f"{_at(where)}the key {key!r}, which cannot be a name; names start with a letter "
+                "or digit and hold at most 200 letters, digits and . _ + -"
+            )
+            raise InvalidEnvs(problem, (*where, name))
+        if name in named:
+            raise InvalidEnvs(f"{_at(where)}two keys that read {name!r}.", (*where, name))
+        named[name] = value
+    return named
+
+
+def _entry(value: object, key: Key) -> Entry:
+    match value:
+        case VectorEnv() | gym.Env():
+            return value
+        case Mapping():
+            raise InvalidEnvs(f"{_at(key)}a mapping nested deeper than suite and task.", key)
+        case str() | bytes():
+            raise InvalidEnvs(f"{_at(key)}{_kind(value)}.", key)
+        case Sequence():
+            wrong = [_kind(item) for item in value if not _is_maker(item)]
+            if wrong or not value:
+                found = f"a list with {wrong[0]}" if wrong else "an empty list"
+                problem = f"{_at(key)}{found}; it must hold callables that each make an Env."
+                raise InvalidEnvs(problem, key)
+            return value
+        case _ if _is_maker(value):
+            return value  # type: ignore[return-value]
+        case _:
+            raise InvalidEnvs(f"{_at(key)}{_kind(value)}.", key)
+
+
+def _is_maker(value: object) -> bool:
+    return callable(value) and not isinstance(value, gym.Env | VectorEnv)
+
+
+def _sized(env: AnyVectorEnv, n_envs: int, key: Key) -> AnyVectorEnv:
+    size = getattr(env, "num_envs", None)
+    if size != n_envs:
+        problem = f"{_at(key)}a VectorEnv of {size} where {n_envs} envs were asked for."
+        raise InvalidEnvs(problem, key)
+    return env
+
+
+def _together(envs: list[AnyEnv], key: Key) -> AnyVectorEnv:
+    if len({id(env) for env in envs}) < len(envs):
+        raise InvalidEnvs(f"{_at(key)}callables that make the same Env again.", key)
+    try:
+        return SyncVectorEnv([partial(_itself, env) for env in envs])
+    except Exception as exc:
+        problem = f"{_at(key)}envs that cannot be a VectorEnv: {type(exc).__name__}: {exc}"
+        raise InvalidEnvs(problem, key) from exc
+
+
+def _itself(env: AnyEnv) -> AnyEnv:
+    return env
+
+
+def _env(made: object, key: Key) -> AnyEnv:
+    if not isinstance(made, gym.Env):
+        raise InvalidEnvs(f"{_at(key)}a callable that made {_kind(made)}.", key)
+    return made
+
+
+def _kind(value: object) -> str:
+    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    kind = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+    if isinstance(value, gym.Env | VectorEnv) or not hasattr(value, "step"):
+        return kind
+    if hasattr(value, "num_envs"):
+        return f"{kind}, which is like a VectorEnv but is none (it must be a subclass)"
+    if hasattr(value, "reset"):
+        return f"{kind}, which is like an Env but is none (it must be gymnasium's)"
+    return kind
+
+
+def _at(key: Key) -> str:
+    return f"at {' / '.join(key)}: " if key else "found "

@@ -1,0 +1,399 @@
+"""`envhub doctor`, run for real: against this machine, and against one made worse by hand."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from ctypes.util import find_library
+
+import pytest
+from click.testing import CliRunner
+
+from envhub.cli.doctor import command
+from envhub.cli.doctor_checks import Check, Finding, Status, all_checks, describe_landlock
+from envhub.machine.gl import Fails, Missing, Renders, probe_gl, read_answer
+from envhub.process import Finished
+
+needs_egl = pytest.mark.skipif(find_library("EGL") is None, reason="libEGL is not installed")
+needs_osmesa = pytest.mark.skipif(
+    find_library("OSMesa") is None, reason="libOSMesa is not installed"
+)
+needs_glfw = pytest.mark.skipif(find_library("glfw") is None, reason="libglfw is not installed")
+needs_bwrap = pytest.mark.skipif(
+    shutil.which("bwrap") is None, reason="bubblewrap is not installed"
+)
+
+
+def look(name: str) -> Finding:
+    """What the check of that name sees."""
+    return next(check for check in all_checks() if check.name == name).run()
+
+
+@pytest.fixture
+def tools(tmp_path, monkeypatch):
+    """A PATH with nothing on it but the scripts that a test puts there."""
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    monkeypatch.setenv("PATH", str(bin_))
+
+    def put(name: str, script: str) -> str:
+        (bin_ / name).write_text(f"#!/bin/sh\n{script}\n")
+        (bin_ / name).chmod(0o755)
+        return str(bin_ / name)
+
+    return put
+
+
+@pytest.fixture
+def distributions(tmp_path, monkeypatch):
+    """Installs distributions that are metadata and a module that must not be imported."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.setattr(sys, "path", [str(site), *sys.path])
+
+    def put(name: str, version: str, *requires: str) -> None:
+        info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+        info.mkdir()
+        lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires)]
+        (info / "METADATA").write_text("\n".join(["Metadata-Version: 2.1", *lines, ""]))
+        (site / f"{name}.py").write_text("raise ImportError('doctor must not import this')\n")
+
+    return put
+
+
+@pytest.fixture
+def no_distributions(monkeypatch):
+    """An interpreter in which nothing is installed."""
+    bare = [p for p in sys.path if "site-packages" not in p and "dist-packages" not in p]
+    monkeypatch.setattr(sys, "path", bare)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "uv"]:
+        monkeypatch.delitem(sys.modules, module)
+
+
+class TestCommand:
+    def test_json(self):
+        result = CliRunner().invoke(command, ["--json"])
+        answer = json.loads(result.stdout)
+        assert result.stderr == ""
+        assert result.stdout == json.dumps(answer, indent=2) + "\n"
+        assert list(answer) == ["ok", "checks"]
+        for check in answer["checks"]:
+            assert list(check) == ["name", "status", "required", "found", "needed_for", "fix"]
+        broken = [c for c in answer["checks"] if c["required"] and c["status"] != "ok"]
+        assert answer["ok"] == (not broken)
+        assert result.exit_code == bool(broken)
+
+    def test_json_names_everything_that_the_page_promises(self):
+        checks = json.loads(CliRunner().invoke(command, ["--json"]).stdout)["checks"]
+        assert [check["name"] for check in checks] == [
+            "platform", "python", "cores", "memory",
+            "envhub-core", "gymnasium", "numpy", "msgspec", "pluggy", "click",
+            "torch", "mujoco", "metaworld", "hf-libero", "huggingface_hub",
+            "git", "uv", "runtimes", "bubblewrap", "landlock",
+            "GL egl", "GL osmesa", "GL glfw",
+            "cache", "hugging face cache",
+        ]  # fmt: skip
+
+    def test_text_is_aligned_and_says_what_to_type(self, tools):
+        result = CliRunner().invoke(command)
+        lines = result.stdout.splitlines()
+        at = lines.index(next(line for line in lines if " git " in line))
+        width = max(len(check.name) for check in all_checks())
+        indent = " " * (width + 11)
+        assert lines[at : at + 3] == [
+            f"missing  {'git':<{width}}  not on PATH",
+            f"{indent}optional, for verifying the files of Hub benchmarks against their commit",
+            f"{indent}fix: apt-get install git",
+        ]
+        assert "\x1b" not in result.stdout
+
+    def test_every_problem_has_a_fix_and_nothing_else_has(self, tools, no_distributions):
+        for check in json.loads(CliRunner().invoke(command, ["--json"]).stdout)["checks"]:
+            assert (check["fix"] is None) == (check["status"] == "ok"), check
+            assert check["needed_for"]
+
+    def test_something_required_that_is_missing_fails_it(self, no_distributions):
+        result = CliRunner().invoke(command)
+        assert result.exit_code == 1
+        assert "fix: pip install gymnasium\n" in result.stdout
+        assert "required, for everything" in result.stdout
+        last = result.stdout.splitlines()[-1]
+        assert last.startswith("Required and not in order: envhub-core, gymnasium, ")
+
+    def test_a_cache_that_cannot_be_written_fails_it(self, tmp_path):
+        (tmp_path / "file").touch()
+        env = {"ENVHUB_HOME": str(tmp_path / "file" / "cache")}
+        result = CliRunner().invoke(command, ["--json"], env=env)
+        assert result.exit_code == 1
+        assert json.loads(result.stdout)["ok"] is False
+
+    @pytest.mark.usefixtures("tools")
+    def test_optional_things_missing_do_not_fail_it(self, tmp_path, distributions, monkeypatch):
+        distributions("envhub-core", "0.1.0")
+        monkeypatch.setenv("ENVHUB_HOME", str(tmp_path))
+        monkeypatch.setenv("__EGL_VENDOR_LIBRARY_FILENAMES", "/nonexistent.json")
+        result = CliRunner().invoke(command)
+        assert "missing" in result.stdout
+        assert result.stdout.splitlines()[-1].startswith("Everything required is in order; ")
+        assert result.exit_code == 0
+
+    def test_help_has_an_example(self):
+        assert "Example:\n      envhub doctor\n" in CliRunner().invoke(command, ["--help"]).stdout
+
+
+def test_a_check_that_raises_is_a_line_of_its_own():
+    def look() -> Finding:
+        raise OSError("the disk is on fire")
+
+    seen = Check("disk", "files", look).run()
+    assert seen == Finding(Status.PROBLEM, "the check failed with OSError: the disk is on fire")
+
+
+class TestPackages:
+    def test_a_version_is_read_without_importing(self, distributions):
+        distributions("torch", "9.9.1")
+        assert look("torch") == Finding(Status.OK, "9.9.1")
+
+    def test_a_version_that_envhub_does_not_declare(self, distributions):
+        distributions("envhub-core", "0.1.0", "gymnasium>=1.1", 'gymnasium>=7; extra == "new"')
+        distributions("gymnasium", "0.29.1")
+        assert look("gymnasium") == Finding(
+            Status.PROBLEM, "0.29.1, but >=1.1 is needed", "pip install 'gymnasium>=1.1'"
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "fix"),
+        [
+            ("numpy", "pip install numpy"),
+            ("torch", "pip install torch"),
+            ("mujoco", "pip install mujoco"),
+            ("metaworld", "pip install metaworld"),
+            ("hf-libero", "pip install --no-deps hf-libero"),
+            ("huggingface_hub", "pip install 'huggingface_hub>=1.6,<3'"),
+        ],
+    )
+    def test_missing(self, no_distributions, name, fix):
+        assert look(name) == Finding(Status.MISSING, "not installed", fix)
+
+    def test_mujoco_that_breaks_libero(self, distributions):
+        distributions("mujoco", "3.4.0")
+        assert look("mujoco").status is Status.OK
+        distributions("hf-libero", "0.1.4")
+        assert look("mujoco") == Finding(
+            Status.PROBLEM, "3.4.0, but ==3.3.* is needed", "pip install 'mujoco==3.3.*'"
+        )
+
+    def test_a_hub_client_that_is_too_old(self, distributions):
+        distributions("huggingface_hub", "0.34.0")
+        assert look("huggingface_hub").status is Status.PROBLEM
+
+
+class TestTools:
+    def test_git(self, tools):
+        path = tools("git", "echo git version 2.39.5")
+        assert look("git") == Finding(Status.OK, f"git version 2.39.5 at {path}")
+
+    def test_missing(self, tools, no_distributions):
+        assert look("git") == Finding(Status.MISSING, "not on PATH", "apt-get install git")
+        assert look("uv") == Finding(Status.MISSING, "not on PATH", "pip install uv")
+        assert look("bubblewrap") == Finding(
+            Status.MISSING, "not on PATH", "apt-get install bubblewrap"
+        )
+
+    @pytest.mark.parametrize(
+        ("script", "how"),
+        [("exit 3", "ended with exit code 3"), ("kill -SEGV $$", "was killed by SIGSEGV")],
+    )
+    def test_broken(self, tools, script, how):
+        path = tools("git", script)
+        assert look("git") == Finding(
+            Status.PROBLEM, f"{path} --version {how}", "apt-get install git"
+        )
+
+    def test_one_that_cannot_be_started(self, tools):
+        path = tools("git", "")
+        with open(path, "w") as file:
+            file.write("#!/nonexistent/interpreter\n")
+        seen = look("git")
+        assert seen.status is Status.PROBLEM
+        assert seen.found.startswith(f"{path} did not start or end within ")
+
+    def test_uv_on_the_path(self, tools, no_distributions):
+        path = tools("uv", "echo uv 0.13.7")
+        assert look("uv") == Finding(Status.OK, f"uv 0.13.7 at {path}")
+
+    def test_uv_of_the_package_needs_no_path(self, tools):
+        pytest.importorskip("uv", reason="uv is not installed")
+        assert look("uv").status is Status.OK
+        assert look("uv").found.startswith("uv ")
+
+    def test_bubblewrap_that_may_not_make_namespaces(self, tools):
+        path = tools(
+            "bwrap",
+            '[ "$1" = --version ] && echo bubblewrap 0.8.0 && exit\n'
+            "echo bwrap: No permissions to create new namespace >&2\nexit 1",
+        )
+        seen = look("bubblewrap")
+        assert seen.status is Status.PROBLEM
+        assert seen.found == (
+            f"bubblewrap 0.8.0 at {path} cannot shut a process in: "
+            "bwrap: No permissions to create new namespace"
+        )
+        assert seen.fix is not None
+        assert seen.fix.startswith(("sysctl -w ", "docker run --security-opt "))
+
+    @needs_bwrap
+    def test_bubblewrap_of_this_machine(self):
+        argv = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"]
+        works = subprocess.run(argv, capture_output=True).returncode == 0
+        assert look("bubblewrap").status is (Status.OK if works else Status.PROBLEM)
+
+    def test_landlock(self):
+        seen = look("landlock")
+        if seen.status is Status.OK:
+            assert seen.found.startswith("Landlock ABI ")
+        else:
+            assert seen.status is Status.MISSING
+            assert "kernel" in seen.found
+
+    @pytest.mark.parametrize(
+        ("abi", "error", "status", "found"),
+        [
+            (7, 0, Status.OK, "Landlock ABI 7: files and TCP"),
+            (3, 0, Status.OK, "Landlock ABI 3: files only, TCP needs Linux 6.7"),
+            (-1, errno.EOPNOTSUPP, Status.MISSING, "the kernel has it switched off"),
+            (-1, errno.ENOSYS, Status.MISSING, "not in this kernel (Function not implemented)"),
+        ],
+    )
+    def test_landlock_of_other_kernels(self, abi, error, status, found):
+        seen = describe_landlock(abi, error)
+        assert (seen.status, seen.found) == (status, found)
+        assert (seen.fix is None) == (status is Status.OK)
+
+
+class TestRendering:
+    @needs_egl
+    def test_egl(self):
+        answer = probe_gl("egl")
+        assert isinstance(answer, Renders), answer
+        assert look("GL egl") == Finding(Status.OK, f"draws with {answer.renderer}")
+
+    @needs_osmesa
+    def test_osmesa(self):
+        assert isinstance(probe_gl("osmesa"), Renders)
+        assert look("GL osmesa").status is Status.OK
+
+    @needs_egl
+    def test_egl_without_a_driver(self, monkeypatch):
+        monkeypatch.setenv("__EGL_VENDOR_LIBRARY_FILENAMES", "/nonexistent.json")
+        assert probe_gl("egl") == Fails("EGL found no device")
+        assert look("GL egl") == Finding(
+            Status.PROBLEM, "EGL found no device", "apt-get install libegl1 libgl1 libgles2"
+        )
+
+    @needs_egl
+    @pytest.mark.parametrize("device", ["999", "-1", "gpu"])
+    def test_a_device_that_is_not_there(self, monkeypatch, device):
+        monkeypatch.setenv("MUJOCO_EGL_DEVICE_ID", device)
+        answer = probe_gl("egl")
+        assert isinstance(answer, Fails)
+        assert answer.problem.startswith(f"MUJOCO_EGL_DEVICE_ID is '{device}', and EGL has ")
+
+    @needs_egl
+    def test_the_device_that_is_named(self, monkeypatch):
+        monkeypatch.setenv("MUJOCO_EGL_DEVICE_ID", "0")
+        assert isinstance(probe_gl("egl"), Renders)
+
+    def test_glfw_without_a_display(self, monkeypatch):
+        monkeypatch.delenv("DISPLAY", raising=False)
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        seen = look("GL glfw")
+        assert seen.status is Status.MISSING
+        assert seen.fix == "apt-get install libglfw3 libgl1 xvfb && xvfb-run -a envhub doctor"
+
+    @needs_glfw
+    def test_glfw_with_a_display_that_does_not_answer(self, monkeypatch):
+        monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+        monkeypatch.setenv("DISPLAY", ":9876")
+        assert probe_gl("glfw") == Fails("glfwInit failed")
+
+    @pytest.mark.parametrize("backend", ["egl", "osmesa", "glfw"])
+    def test_a_library_that_is_not_there(self, backend):
+        answer = probe_gl(backend, library="libnothing.so.1")
+        assert isinstance(answer, Missing)
+        assert answer.what.startswith("libnothing.so.1: ")
+
+    def test_a_library_without_the_functions(self):
+        answer = probe_gl("osmesa", library="libc.so.6")
+        assert isinstance(answer, Fails)
+        assert answer.problem.endswith("undefined symbol: OSMesaCreateContextExt")
+
+    def test_a_driver_that_hangs(self):
+        assert probe_gl("egl", timeout=0.001) == Fails("it did not draw within 0.001 s")
+
+    @pytest.mark.parametrize(
+        ("done", "answer"),
+        [
+            (Finished(0, '{"renderer": "x"}\n', "noise"), Renders("x")),
+            (Finished(0, 'driver says hi\n{"renderer": "x"}\n', ""), Renders("x")),
+            (Finished(-11, '{"renderer": "x"}\n', ""), Renders("x")),
+            (Finished(-11, "", ""), Fails("the process that drew was killed by SIGSEGV")),
+            (
+                Finished(1, "", "Traceback\nKeyError: 'vulkan'\n"),
+                Fails("the process that drew ended with exit code 1: KeyError: 'vulkan'"),
+            ),
+            (Finished(0, "7\n", ""), Fails("the process that drew said 7")),
+        ],
+    )
+    def test_answers(self, done, answer):
+        assert read_answer(done) == answer
+
+
+class TestCaches:
+    @pytest.mark.parametrize(
+        ("name", "variable", "folder"),
+        [
+            ("cache", "ENVHUB_HOME", "envhub"),
+            ("hugging face cache", "HF_HOME", "huggingface"),
+        ],
+    )
+    def test_where(self, tmp_path, monkeypatch, name, variable, folder):
+        monkeypatch.setenv("HOME", str(tmp_path / "home"))
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.delenv(variable, raising=False)
+        assert look(name).found.startswith(f"{tmp_path}/home/.cache/{folder}, not there yet, ")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+        assert look(name).found.startswith(f"{tmp_path}/xdg/{folder}, not there yet, ")
+        monkeypatch.setenv(variable, "~/mine")
+        assert look(name).found.startswith(f"{tmp_path}/home/mine, not there yet, ")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_one_that_is_there(self, tmp_path, monkeypatch):
+        monkeypatch.setenv("ENVHUB_HOME", str(tmp_path))
+        seen = look("cache")
+        assert seen.found.startswith(f"{tmp_path}, ")
+        assert seen.found.endswith(" GB free")
+        assert "not there yet" not in seen.found
+
+    def test_below_a_file(self, tmp_path, monkeypatch):
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "file" / "cache"))
+        assert look("cache") == Finding(
+            Status.PROBLEM,
+            f"{tmp_path}/file/cache: {tmp_path}/file is not a directory",
+            "export ENVHUB_HOME=DIRECTORY  # one that you can write to, with room",
+        )
+
+    @pytest.mark.parametrize("mode", [0o500, 0o600, 0o000])
+    def test_below_a_directory_that_is_closed(self, tmp_path, monkeypatch, mode):
+        closed = tmp_path / "closed"
+        closed.mkdir(mode=mode)
+        monkeypatch.setenv("HF_HOME", str(closed / "a" / "b"))
+        seen = look("hugging face cache")
+        if os.getuid() == 0:  # root may write wherever it likes
+            assert "is not writable" not in seen.found
+        else:
+            assert seen.status is Status.PROBLEM
+            assert seen.found == f"{closed}/a/b: {closed} is not writable"

@@ -1,0 +1,506 @@
+"""`envhub eval`, as a real process: what it prints, how it ends, and what it leaves behind."""
+
+import json
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from support.run_tools import (
+    WALK,
+    WALKERS,
+    Answer,
+    Outcomes,
+    counted,
+    descendants,
+    ended,
+    ending,
+    envhub,
+    outcomes,
+    snapshot,
+    start,
+    wait_until,
+)
+
+from envhub import evaluate
+from envhub.cli.evaluate import command as evaluate_command
+from envhub.errors import UsageError
+
+NOISY = f"{WALKERS}:noisy"
+QUESTION = ("--policy", NOISY, "--suite", "all", "--episodes", 3)
+
+
+def refused(answer: Answer, code: int, *said: str) -> None:
+    """Check an error: its code, its words, one or two sentences, nothing else."""
+    assert (answer.code, answer.out) == (code, ""), answer
+    for part in said:
+        assert part in answer.err, answer.err
+    assert "Traceback" not in answer.err
+    lines = [line for line in answer.err.splitlines() if not line.startswith("No --policy")]
+    assert len(lines) <= 2, answer.err
+
+
+def resume(out: Path, expected: Outcomes) -> None:
+    """Go on with a run, to the same end as if nothing had happened."""
+    answer = envhub("eval", "--resume", out, "--workers", 1)
+    assert (answer.code, answer.err) == (0, "")
+    assert outcomes(out) == expected
+    assert not list(out.rglob("*.part"))
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    directory = tmp_path / "gate"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    """The records of an uninterrupted run, by one process."""
+    directory = tmp_path_factory.mktemp("reference") / "run"
+    evaluate(str(WALK), NOISY, suites="all", episodes=3, workers=0, out=directory)
+    found = outcomes(directory)
+    assert len(found) == 9
+    assert len({record["trace"] for record in found.values()}) == 9
+    return found
+
+
+class TestOutput:
+    def test_a_table_and_a_line_to_paste(self, out, reference):
+        answer = envhub("eval", "./run_walk", *QUESTION, "--workers", 2, "--out", out)
+        assert (answer.code, answer.err) == (0, "")
+        lines = answer.out.splitlines()
+        assert lines[0].split() == [
+            *("success", "95", "%", "interval", "episodes", "return", "steps", "errors")
+        ]
+        assert [line.split()[0] for line in lines[1:4]] == ["short/near", "short/back", "long/far"]
+        successes = sum(record["success"] for record in reference.values())
+        rate = f"{successes / 9:.1%}"
+        assert lines[8].split()[:2] == ["overall", rate]
+        digest = json.loads((out / "run.json").read_text())["protocol"][7:19]
+        assert re.fullmatch(
+            rf"\./run_walk \| protocol {digest} \| {rate} \[.*%, .*%\] \| 9 episodes, 3 tasks",
+            lines[-2],
+        )
+        assert lines[-1] == str(out)
+        assert "\x1b" not in answer.out
+        assert outcomes(out) == reference
+
+    def test_json_and_nothing_else(self, out):
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 2),
+            *("--workers", 0, "--json", "--out", out),
+        )
+        assert (answer.code, answer.err) == (0, "No --policy: evaluating random actions.\n")
+        shown = json.loads(answer.out)
+        assert list(shown) == [
+            *("run", "complete", "protocol", "line", "tasks", "suites", "overall")
+        ]
+        assert (shown["run"], shown["complete"]) == (str(out), True)
+        assert shown["line"].startswith(f"./run_walk | protocol {shown['protocol'][7:19]} | ")
+        summary = json.loads((out / "summary.json").read_text())
+        assert {key: shown[key] for key in summary} == summary
+
+    def test_returns_only(self, out):
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 2, "--policy", "zero"),
+            *("--workers", 0, "--env-arg", "silent=true", "--out", out),
+        )
+        assert (answer.code, answer.err) == (0, "")
+        assert re.search(r"\| mean return -[\d.]+ \| 2 episodes, 1 task\n", answer.out)
+        assert "█" not in answer.out
+
+    def test_an_observer_that_raises_is_reported_once(self, out, tmp_path):
+        (tmp_path / "faulty.py").write_text(
+            "from envhub import hookimpl\n\n"
+            "@hookimpl\ndef envhub_episode_finished(record):\n"
+            "    raise OSError('no \\x1b[2Jdisk')\n"
+        )
+        info = tmp_path / "faulty-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: faulty\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text("[envhub.observers]\nwatch = faulty\n")
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 3, "--policy", "zero"),
+            *("--workers", 0, "--out", out),
+            PYTHONPATH=str(tmp_path),
+        )
+        assert answer.code == 0
+        assert answer.err == (
+            "envhub: Plugin 'watch' of faulty failed in envhub_episode_finished: OSError: no "
+            "\\x1b[2Jdisk; it is told no more.\n"
+        )
+        assert len(outcomes(out)) == 3
+
+    def test_the_policys_own_limit(self, out):
+        """`act` is a phase like the others; a policy that exceeds it has failed."""
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 2, "--retries", 0),
+            *("--policy", f"{WALKERS}:hangs", "--timeout", "act=0.3", "--workers", 1),
+            *("--out", out),
+        )
+        assert answer.code == 1
+        assert outcomes(out)["near", 1]["status"] == "timeout"
+        assert outcomes(out)["near", 1]["error"]["where"] == "policy"
+        assert json.loads((out / "run.json").read_text())["limits"]["act"] == 0.3
+
+
+class TestExitCodes:
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["./run_walk", "--task", "neer"], "No task is called 'neer'. Did you mean 'near'"),
+            (["./run_walk", "--policy", "ranom"], "Did you mean 'random'?"),
+            (["./run_wlak"], "./run_wlak does not exist."),
+            ([], "Name a benchmark, or a run to go on with: envhub eval --resume DIR."),
+            (["./run_walk", "--workers", "many"], "--workers must be a number or auto, found"),
+            (["./run_walk", "--episodes", "0"], "0 is not in the range x>=1"),
+            (["--resume", "nowhere", "--seed", "0"], "--seed cannot be changed by --resume: a run"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    )
+    def test_2_what_cannot_be_meant(self, tmp_path, arguments, said):
+        shutil.copytree(WALK, tmp_path / "run_walk", ignore=shutil.ignore_patterns("__pycache__"))
+        before = snapshot(tmp_path)
+        answer = envhub("eval", *arguments, cwd=tmp_path)
+        assert (answer.code, answer.out) == (2, "")
+        assert said in answer.err
+        assert "Traceback" not in answer.err
+        after = snapshot(tmp_path)
+        assert {name: after[name] for name in after if "__pycache__" not in name} == before
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            ([str(WALK), "--workers", "-1"], "--workers must be a number or auto, found '-1'."),
+            ([str(WALK), "--workers", "9999"], "--workers must be a number or auto"),
+            ([str(WALK), "--workers", "2.5"], "--workers must be a number or auto"),
+            ([str(WALK), "--env-arg", "pause=1e999"], "pause: 1e999 is no number of 64 bits."),
+            ([str(WALK), "--env-arg", "pause=NaN"], "pause: NaN is no number of 64 bits."),
+            ([str(WALK), "--policy-arg", f"noise={2**64}"], f"{2**64} is no number of 64 bits."),
+            ([str(WALK), "--timeout", "nap=3"], "there is start, reset, step, act."),
+            (["--resume", "nowhere"], "nowhere holds no run: there is no run.json."),
+            (["--resume", "nowhere", "./run_walk"], "--resume knows its benchmark: leave"),
+            (["--resume", "nowhere", "--policy", "zero"], "--policy cannot be changed by --resume"),
+            (["--resume", "nowhere", "--retries", "1"], "--retries cannot be changed by --resume"),
+            (["--resume", "nowhere", "--timeout", "9"], "--timeout cannot be changed by --resume"),
+            (["--resume", "nowhere", "--out", "here"], "--out cannot be changed by --resume"),
+        ],
+    )
+    def test_2_without_a_process(self, arguments, said):
+        with pytest.raises(UsageError, match=re.escape(said)):
+            evaluate_command.main(arguments, standalone_mode=False)
+
+    def test_1_some_episodes_errored(self, out, gate):
+        (gate / "near.1.raise").touch()
+        question = (
+            *("eval", "./run_walk", "--task", "near", "--episodes", 3, "--policy", "zero"),
+            *("--env-arg", f"gate={gate}", "--retries", 0, "--out", out),
+        )
+        answer = envhub(*question, "--workers", 1)
+        assert answer.code == 1
+        assert "1x env_error, the first: " in answer.err
+        assert "RuntimeError: the ground gave way" in answer.err
+        assert " | 1 errored episode left out (with them 0.0% to 33.3%)" in answer.out
+        # Resumed where nothing is in the way any more, it is as if nothing had happened.
+        (gate / "near.1.raise").unlink()
+        answer = envhub("eval", "--resume", out, "--workers", 0, "--json")
+        assert (answer.code, answer.err) == (0, "")
+        assert json.loads(answer.out)["overall"]["errors"] == 0
+        assert counted(out) == 4
+        assert [record["status"] for record in outcomes(out).values()] == ["ok"] * 3
+
+    def test_1_the_policy_failed(self, out):
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 2, "--retries", 0),
+            *("--policy", f"{WALKERS}:fails", "--workers", 0, "--out", out, "--json"),
+        )
+        assert (answer.code, answer.err) == (1, "")
+        shown = json.loads(answer.out)["overall"]
+        assert (shown["n"], shown["errors"], shown["policy_errors"]) == (2, 0, 1)
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["./run_walk", "--policy", f"{WALKERS}:unmade"], "ValueError: no weights"),
+            (["./run_walk", "--policy", f"{WALKERS}:no_policy"], "object is no policy: it has no"),
+            (["./run_walk", "--policy", f"{WALKERS}:gone"], "gone"),
+            (["./raises"], "--debug shows the traceback."),
+            (["./no_horizon"], "--max-steps"),
+        ],
+        ids=["unmade", "no_policy", "gone", "raises", "no_horizon"],
+    )
+    def test_4_who_breaks_the_contract(self, out, arguments, said):
+        refused(envhub("eval", *arguments, "--workers", 0, "--out", out), 4, said)
+
+    def test_4_nothing_ever_works(self, out, gate):
+        for index in range(12):
+            (gate / f"near.{index}.raise").touch()
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 50, "--workers", 0),
+            *("--env-arg", f"gate={gate}", "--retries", 0, "--out", out),
+        )
+        refused(answer, 4, "The first 12 attempts failed alike.", "the ground gave way")
+
+
+class TestDirectories:
+    def test_one_that_exists(self, tmp_path):
+        (tmp_path / "notes.txt").write_text("mine")
+        answer = envhub("eval", "./run_walk", "--out", tmp_path)
+        refused(answer, 2, f"{tmp_path} exists and is not empty. Choose another --out.")
+        assert snapshot(tmp_path) == {"notes.txt": b"mine"}
+
+    def test_one_that_cannot_be_written(self, tmp_path):
+        (tmp_path / "file").write_text("mine")
+        answer = envhub("eval", "./run_walk", "--out", tmp_path / "file" / "run")
+        refused(answer, 2, f"{tmp_path}/file/run cannot be written: Not a directory.")
+        assert snapshot(tmp_path) == {"file": b"mine"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a complete run, with copies of its benchmark and policy beside it."""
+    place = tmp_path_factory.mktemp("finished")
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(WALK, place / "walk", ignore=ignore)
+    shutil.copy(WALKERS, place / "policy.py")
+    answer = envhub(
+        *("eval", "./walk", "--policy", "./policy.py", "--task", "near", "--episodes", 2),
+        *("--workers", 0, "--out", "run"),
+        cwd=place,
+    )
+    assert answer.code == 0
+    return place
+
+
+@pytest.fixture
+def place(finished, tmp_path) -> Path:
+    """A copy of all that; what `run.json` says of paths is that of the copy."""
+    copy = tmp_path / "place"
+    shutil.copytree(finished, copy)
+    said = (copy / "run" / "run.json").read_text()
+    (copy / "run" / "run.json").write_text(said.replace(str(finished), str(copy)))
+    return copy
+
+
+class TestResume:
+    def test_a_finished_run_changes_nothing(self, place):
+        before = snapshot(place / "run")
+        answer = envhub("eval", "--resume", "run", cwd=place)
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out.splitlines()[-1] == "run"
+        assert "overall" in answer.out
+        assert snapshot(place / "run") == before
+
+    @pytest.mark.parametrize(
+        ("file", "said"),
+        [
+            (
+                "policy.py",
+                "The policy ./policy.py has changed since run was begun. Start a new run",
+            ),
+            ("walk/env.py", "The benchmark (env.py) or its packages have changed since run was"),
+            ("walk/scene.xml", "The benchmark (scene.xml) or its packages have changed since run"),
+        ],
+    )
+    def test_what_has_changed_is_refused(self, place, file, said):
+        with (place / file).open("a") as opened:
+            opened.write("\n")
+        before = snapshot(place / "run")
+        refused(envhub("eval", "--resume", "run", "--workers", 0, cwd=place), 2, said)
+        assert snapshot(place / "run") == before
+
+    def test_by_two_at_once(self, out, gate, reference):
+        (gate / "near.1").touch()
+        question = ("eval", "./run_walk", *QUESTION, "--env-arg", f"gate={gate}")
+        with ending(start(*question, "--workers", 1, "--out", out)) as first:
+            wait_until((gate / "near.1.waiting").exists)
+            before = snapshot(out)
+            answer = envhub("eval", "--resume", out)
+            said = f"Another process is writing to {out}; wait for it, or stop it."
+            refused(answer, 2, said)
+            assert snapshot(out) == before
+            (gate / "near.1").unlink()
+            assert ended(first).code == 0
+        assert outcomes(out) == reference
+
+
+class TestInterruptions:
+    QUESTION = ("eval", "./run_walk", *QUESTION, "--workers", 2)
+
+    def begin(self, out: Path, gate: Path) -> "subprocess.Popen[str]":
+        """A run with one episode recorded, at least, and two that wait at the gate."""
+        for name in ("near.1", "back.1", "far.1"):
+            (gate / name).touch()
+        command = start(*self.QUESTION, "--env-arg", f"gate={gate}", "--out", out)
+        wait_until(lambda: len(list(gate.glob("*.waiting"))) == 2)
+        return command
+
+    def test_ctrl_c_once_finishes_what_is_under_way(self, out, gate, reference):
+        with ending(self.begin(out, gate)) as command:
+            done = counted(out)
+            command.send_signal(signal.SIGINT)
+            assert command.stderr.readline() == (
+                "Finishing the episodes under way; Ctrl-C again stops at once.\n"
+            )
+            for name in gate.glob("*.1"):
+                name.unlink()
+            answer = ended(command)
+        assert answer.code == 130
+        assert answer.err == f"Interrupted. Go on with: envhub eval --resume {out}\n"
+        assert "overall" in answer.out
+        assert 1 <= done < counted(out) == done + 2 < 9
+        resume(out, reference)
+
+    def test_ctrl_c_twice_stops_at_once(self, out, gate, reference):
+        with ending(self.begin(out, gate)) as command:
+            below = descendants(command.pid)
+            assert len(below) >= 3
+            done = counted(out)
+            command.send_signal(signal.SIGINT)
+            assert "Finishing" in command.stderr.readline()
+            command.send_signal(signal.SIGINT)
+            answer = ended(command)
+        assert (answer.code, answer.out) == (130, "")
+        assert answer.err == f"Interrupted. Go on with: envhub eval --resume {out}\n"
+        assert counted(out) == done
+        assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
+        for name in gate.glob("*.1"):
+            name.unlink()
+        resume(out, reference)
+
+    def test_ctrl_c_before_anything_began_leaves_nothing(self, tmp_path, out):
+        (tmp_path / "walk").mkdir()
+        (tmp_path / "walk" / "env.py").write_text(
+            f"import time\nopen({str(tmp_path / 'here')!r}, 'w')\ntime.sleep(3600)\n"
+        )
+        with ending(start("eval", tmp_path / "walk", "--policy", "zero", "--out", out)) as command:
+            wait_until((tmp_path / "here").exists)
+            command.send_signal(signal.SIGINT)
+            assert ended(command) == Answer(130, "", "")
+        assert not out.exists()
+
+    def test_killed_at_random_moments(self, out, tmp_path, reference):
+        """The host is killed again and again; workers and policy go with it."""
+        chance = random.Random(0)
+        kills = 0
+        while True:
+            begun = (out / "run.json").exists()
+            if not begun:
+                shutil.rmtree(out, ignore_errors=True)
+            arguments = ("eval", "--resume", out) if begun else (*self.QUESTION, "--out", out)
+            with ending(start(*arguments, TMPDIR=str(tmp_path))) as command:
+                if kills == 4:
+                    answer = ended(command)
+                    break
+                due = counted(out) + chance.randint(0, 2)
+                wait_until(lambda c=command, n=due: c.poll() is not None or counted(out) >= n)
+                time.sleep(chance.uniform(0.0, 0.02))
+                command.kill()
+                kills += 1
+        assert (answer.code, answer.err) == (0, "")
+        assert outcomes(out) == reference
+        assert not list(out.rglob("*.part"))
+        wait_until(lambda: not list(tmp_path.glob("envhub-*")))
+
+
+# File systems that are full, or cannot be written
+
+
+def no_space(out: Path) -> Answer:
+    said = (
+        f"envhub: No space is left for {out}. What was recorded is whole: make room and go on with "
+        f"envhub eval --resume {out}\n"
+    )
+    return Answer(2, "", said)
+
+
+def test_a_full_disk_in_the_middle_of_a_run(out, gate, reference):
+    """`/dev/full` refuses one file as a full disk does, without any rights."""
+    (gate / "near.1").touch()
+    question = ("eval", "./run_walk", *QUESTION, "--env-arg", f"gate={gate}", "--workers", 1)
+    with ending(start(*question, "--out", out)) as command:
+        wait_until((gate / "near.1.waiting").exists)
+        (out / "actions" / ".1.npy.part").symlink_to("/dev/full")
+        (gate / "near.1").unlink()
+        assert ended(command) == no_space(out)
+    assert list(outcomes(out)) == [("near", 0)]
+    resume(out, reference)
+
+
+def test_what_workers_print_is_not_worth_a_run(out, gate):
+    """Their logs cannot be written any more: the run goes on."""
+    (gate / "near.0").touch()
+    question = ("eval", "./run_walk", "--task", "near", "--policy", "zero", "--episodes", 2)
+    arguments = ("--env-arg", f"gate={gate}", "--retries", 0, "--workers", 1, "--out", out)
+    with ending(start(*question, *arguments)) as command:
+        wait_until((gate / "near.0.waiting").exists)
+        (out / "logs").rmdir()
+        (gate / "near.0.exit").touch()
+        (gate / "near.0").unlink()
+        answer = ended(command)
+    assert answer.code == 1
+    assert "Traceback" not in answer.err
+    assert "  | falling" in answer.err  # it is quoted all the same
+    assert [one["status"] for one in outcomes(out).values()] == ["worker_died", "ok"]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 24 pages; every file of a run takes one at least."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", place], capture_output=True, text=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"a file system cannot be mounted here: {mounted.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def remount(place: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", place], check=True)
+
+
+class TestSmallDisk:
+    def test_it_is_full(self, small_disk, tmp_path):
+        out = small_disk / "run"
+        question = ("eval", "./run_walk", "--policy", NOISY, "--suite", "all", "--episodes", 9)
+        assert envhub(*question, "--workers", 1, "--out", out) == no_space(out)
+        whole = counted(out)
+        assert 5 < whole < 27
+        assert envhub("eval", "--resume", out, "--workers", 1) == no_space(out)
+        assert counted(out) == whole
+        remount(small_disk, "size=8m")
+        once = tmp_path / "once"
+        evaluate(str(WALK), NOISY, suites="all", episodes=9, workers=0, out=once)
+        resume(out, outcomes(once))
+
+    def test_it_is_full_from_the_start(self, small_disk):
+        (small_disk / "filler").write_bytes(b"x" * 96 * 1024)
+        out = small_disk / "run"
+        answer = envhub("eval", "./run_walk", "--policy", "zero", "--workers", 0, "--out", out)
+        assert answer == no_space(out)
+        assert not out.exists()
+
+    def test_it_cannot_be_written(self, small_disk, finished):
+        shutil.copytree(finished / "run", small_disk / "run")
+        before = snapshot(small_disk)
+        remount(small_disk, "ro")
+        out = small_disk / "run"
+        answer = envhub("eval", "--resume", out)
+        refused(answer, 2, f"{out} cannot be written: Read-only file system.")
+        answer = envhub("eval", "./run_walk", "--out", small_disk / "other")
+        refused(answer, 2, f"{small_disk}/other cannot be written: Read-only file system.")
+        assert snapshot(small_disk) == before

@@ -1,0 +1,140 @@
+"""`envhub try`: one random episode, and its last frame as a PNG file."""
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.run_tools import envhub
+
+from envhub.cli.try_episode import write_png
+
+
+def read_png(path: Path) -> np.ndarray:
+    """Decode by the specification, as far as `write_png` goes: 8 bits, no filter, checked sums."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, position = [], 8
+    while position < len(data):
+        (length,) = struct.unpack_from(">I", data, position)
+        kind, content = (
+            data[position + 4 : position + 8],
+            data[position + 8 : position + 8 + length],
+        )
+        (crc,) = struct.unpack_from(">I", data, position + 8 + length)
+        assert crc == zlib.crc32(kind + content)
+        chunks.append((kind, content))
+        position += 12 + length
+    assert [kind for kind, _ in chunks] == [b"IHDR", b"IDAT", b"IEND"]
+    width, height, depth, color, *rest = struct.unpack(">IIBBBBB", chunks[0][1])
+    channels = {0: 1, 2: 3}[color]
+    assert (depth, rest, chunks[2][1]) == (8, [0, 0, 0], b"")
+    rows = np.frombuffer(zlib.decompress(chunks[1][1]), np.uint8)
+    rows = rows.reshape(height, 1 + width * channels)
+    assert not rows[:, 0].any()
+    return rows[:, 1:].reshape(height, width, channels)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (5, 7, 3), (64, 48, 1), (480, 640, 3)])
+def test_a_picture_is_what_was_written(tmp_path, shape):
+    frame = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    for number, one in enumerate((frame, frame[::-1], frame[:, ::-1, :])):  # also not contiguous
+        write_png(tmp_path / f"{number}.png", one)
+        assert np.array_equal(read_png(tmp_path / f"{number}.png"), one)
+
+
+def try_(*arguments: object) -> dict[str, object]:
+    answer = envhub("try", *arguments, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    return json.loads(answer.out)
+
+
+@pytest.mark.parametrize(("picture", "channels"), [("rgb", 3), ("gray", 1)])
+def test_the_pixels_are_those_that_the_env_renders(tmp_path, picture, channels):
+    out = tmp_path / "frame.png"
+    arguments = ("--env-arg", f"gate={tmp_path}", "--env-arg", f"picture={picture}")
+    shown = try_("./run_walk", "--task", "far", "--seed", 3, "--out", out, *arguments)
+    assert shown["picture"] == str(out)
+    frame = np.load(tmp_path / "frame.npy")
+    assert frame.shape == (5, 7, channels)
+    assert np.array_equal(read_png(out), frame)
+    facts = {key: shown[key] for key in ("suite", "task", "seed", "description", "steps")}
+    assert facts == {
+        "suite": "long",
+        "task": "far",
+        "seed": 3,
+        "description": "walk far",
+        "steps": 20,
+    }
+    assert (shown["success"], shown["end"]) == (False, "truncated at the horizon")
+    assert shown["observation"] == "array 2 float32"
+
+
+def test_the_same_seed_gives_the_same_episode(tmp_path):
+    first, again = (
+        try_("./run_walk", "--seed", 1, "--max-steps", 5, "--out", tmp_path / f"{n}.png")
+        for n in range(2)
+    )
+    assert first["return"] == again["return"]
+    assert first["steps"] == 5
+    assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
+
+
+@pytest.mark.parametrize("picture", ["none", "raises"])
+def test_an_env_that_does_not_render_has_no_picture(tmp_path, picture):
+    out = tmp_path / "frame.png"
+    shown = try_("./run_walk", "--env-arg", f"picture={picture}", "--out", out)
+    assert shown["picture"] is None
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "steps", "success", "end"),
+    [
+        ("once", 2, True, "success"),
+        ("at_end", 4, False, "terminated"),
+        ("ever", 4, True, "terminated"),
+    ],
+)
+def test_it_plays_by_the_rules_of_the_task(task, steps, success, end):
+    shown = try_("./run_blink", "--task", task)
+    assert (shown["steps"], shown["success"], shown["end"]) == (steps, success, end)
+    assert shown["return"] == 0.25 * steps
+    parts = set(str(shown["observation"]).split(", "))
+    assert parts == {"pixels/top 4x6x3 uint8", "state 1 int64", "hint tuple"}
+    assert shown["picture"] is None  # it has no render() at all
+
+
+def test_as_text_in_a_place_of_its_own(tmp_path):
+    answer = envhub("try", "./run_walk", TMPDIR=str(tmp_path))
+    assert (answer.code, answer.err) == (0, "")
+    shown = dict(line.split(maxsplit=1) for line in answer.out.splitlines())
+    assert list(shown) == [
+        *("suite", "task", "seed", "description", "steps", "return", "success", "end"),
+        *("observation", "picture"),
+    ]
+    assert shown["task"] == "near"
+    path = Path(shown["picture"])
+    assert (path.name, path.parent.parent) == ("near.png", tmp_path)
+    assert read_png(path).shape == (5, 7, 3)
+    assert list(tmp_path.iterdir()) == [path.parent]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["./run_walk", "--task", "nere"], 2, "No task is called 'nere'. Did you mean 'near'?"),
+        (["./run_walk", "--out", "frame.jpg"], 2, "--out frame.jpg must end in .png."),
+        (["./run_walk", "--out", "nowhere/x.png"], 2, "nowhere/x.png cannot be written: No such"),
+        (["./run_wlak"], 2, "./run_wlak does not exist."),
+        ([], 2, "Missing argument 'REF'"),
+        (["./raises"], 4, "--debug shows the traceback."),
+    ],
+)
+def test_what_goes_wrong(arguments, code, said):
+    answer = envhub("try", *arguments)
+    assert (answer.code, answer.out) == (code, "")
+    assert said in answer.err
+    assert "Traceback" not in answer.err

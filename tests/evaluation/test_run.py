@@ -1,0 +1,395 @@
+"""From a question to a run: `envhub.evaluate`, resuming, and those who look on."""
+
+import importlib
+import json
+import os
+import shutil
+import sys
+from importlib import metadata
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+from support.run_tools import WALK, WALKERS, descendants, outcomes, snapshot
+
+import envhub
+from envhub import evaluate, open_run
+from envhub.api import _Silent
+from envhub.errors import RunDirectoryError, UnknownName, UsageError, WorkerRaised
+from envhub.evaluation.prepare import auto_workers
+from envhub.evaluation.run import resume_run
+from envhub.machine import resources
+from envhub.results.summary import to_json
+
+
+class Still:
+    """A policy object."""
+
+    def act(self, obs, episodes):
+        return np.zeros((len(episodes), 1), np.float32)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+def test_a_run(out):
+    run = evaluate(
+        str(WALK), f"{WALKERS}:chunked", tasks="near,far", episodes=2, workers=1, out=out
+    )
+    assert (run.directory, run.complete) == (out, True)
+    assert [(one.task, one.episode, one.seed) for one in run.records()] == [
+        *(("near", 0, 0), ("near", 1, 1), ("far", 0, 0), ("far", 1, 1))
+    ]
+    assert {one.status for one in run.records()} == {"ok"}
+    assert json.loads((out / "summary.json").read_text()) == to_json(run.summary())
+    assert open_run(out) == run
+    assert sorted(os.listdir(out / "actions")) == ["0.npy", "1.npy", "2.npy", "3.npy"]
+    assert len(outcomes(out)) == 4
+    assert not descendants(os.getpid())
+
+
+def test_an_episode_can_be_played_again_from_what_is_kept(out):
+    run = evaluate(
+        str(WALK), f"{WALKERS}:noisy_chunked", tasks="far", episodes=2, workers=0, out=out
+    )
+    record = run.records()[1]
+    actions = np.load(out / "actions" / f"{record.number}.npy")
+    assert (actions.dtype, actions.shape) == (np.float32, (record.steps, 1))
+    total = 0.0
+    with envhub.make_env(str(WALK), tasks="far")["long"]["far"] as env:
+        env.reset(seed=[record.seed])
+        for action in actions:
+            _, reward, *_, info = env.step(action[None])
+            total += float(reward[0])
+    assert total == record.return_
+    assert bool(info["is_success"][0]) is record.success
+
+
+def test_what_run_json_says(out, tmp_path):
+    shutil.copy(WALKERS, tmp_path / "mine.py")
+    run = evaluate(
+        str(WALK),
+        f"{tmp_path}/mine.py",
+        suites=["long"],
+        episodes=1,
+        seed=5,
+        workers=0,
+        max_steps=4,
+        env_args={"pause": 0.0},
+        policy_args={"noise": 0.5},
+        limits=envhub.Limits(step=7),
+        retries=3,
+        out=out,
+    )
+    said = json.loads((out / "run.json").read_text())
+    assert run.info == said
+    assert list(said) == [
+        *("format", "envhub", "created", "benchmark", "plan", "policy", "runtime", "protection"),
+        *("limits", "retries", "protocol"),
+    ]
+    assert (said["format"], said["envhub"]) == (1, envhub.__version__)
+    benchmark = said["benchmark"]
+    assert (benchmark["ref"], benchmark["kind"], benchmark["name"]) == (str(WALK), "local", "walk")
+    assert list(benchmark["files"]) == ["env.py"]
+    assert benchmark["env_args"] == {"pause": 0.0}
+    assert said["plan"] == {
+        "suites": {"long": ["far", "near"]},
+        "episodes": 1,
+        "seed": 5,
+        "max_steps": 4,
+        "reuse": "reset",
+        "tasks": {
+            name: {"horizon": 4, "success": "once", "init_states": 0} for name in ("far", "near")
+        },
+    }
+    policy = said["policy"]
+    assert (policy["kind"], policy["ref"]) == ("named", f"{tmp_path}/mine.py")
+    assert policy["path"] == f"{tmp_path}/mine.py:make_policy"
+    assert (policy["args"], policy["batch"]) == ({"noise": 0.5}, None)
+    assert policy["placement"] == "process"
+    assert said["runtime"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert said["runtime"]["packages"]["numpy"] == np.__version__
+    versions = {name: metadata.version(name) for name in said["runtime"]["packages"]}
+    assert said["runtime"]["packages"] == versions
+    assert said["protection"]["process"] is False
+    assert (said["limits"]["step"], said["retries"]) == (7, 3)
+
+
+# What must agree for two runs to be comparable
+
+
+def protocol(out: Path, ref: object = WALK, policy: object = "zero", **question: object) -> str:
+    question = {"tasks": "near", "episodes": 1, "max_steps": 2, "workers": 0, **question}
+    run = evaluate(str(ref), policy, out=out, **question)
+    assert run.info["protocol"].startswith("sha256:")
+    return str(run.info["protocol"])
+
+
+def test_the_protocol_is_the_same(tmp_path):
+    shutil.copytree(WALK, tmp_path / "elsewhere", ignore=shutil.ignore_patterns("__pycache__"))
+    said = {
+        protocol(tmp_path / "0"),
+        protocol(tmp_path / "1", policy=Still()),
+        protocol(tmp_path / "2", WALK / "env.py", suites=["long"], retries=5),
+        protocol(tmp_path / "3", tmp_path / "elsewhere", workers=1),
+    }
+    assert len(said) == 1
+
+
+def test_the_protocol_is_another(tmp_path):
+    shutil.copytree(WALK, tmp_path / "changed")
+    with (tmp_path / "changed" / "env.py").open("a") as file:
+        file.write("# a word\n")
+    said = [
+        protocol(tmp_path / "0"),
+        protocol(tmp_path / "1", seed=1),
+        protocol(tmp_path / "2", episodes=2),
+        protocol(tmp_path / "3", max_steps=3),
+        protocol(tmp_path / "4", tasks="far"),
+        protocol(tmp_path / "5", env_args={"silent": True}),
+        protocol(tmp_path / "6", tmp_path / "changed"),
+    ]
+    assert len(set(said)) == len(said)
+
+
+# Policies
+
+
+def test_a_policy_object_runs_here(out):
+    run = evaluate(str(WALK), Still(), tasks=["near"], episodes=2, workers=1, out=out)
+    assert [one.success for one in run.records()] == [False, False]
+    assert run.info["policy"] == {
+        "kind": "object",
+        "ref": "Still",
+        "path": None,
+        "sha256": None,
+        "args": {},
+        "batch": None,
+        "placement": "process",
+    }
+    with pytest.raises(RunDirectoryError, match="was an object of a program; only that program"):
+        resume_run(out, None, _Silent())
+
+
+def test_an_object_takes_no_arguments(out):
+    with pytest.raises(UsageError, match="policy_args are for policies that are named"):
+        evaluate(str(WALK), Still(), policy_args={"a": 1}, workers=0, out=out)
+    assert not out.exists()
+
+
+def test_the_benchmarks_own_policy_runs_beside_the_env_and_is_resumed(out):
+    """In a resumed run it is named by its file; it must play alike."""
+    run = evaluate(str(WALK), "expert", tasks="near", episodes=3, workers=1, out=out)
+    assert run.info["policy"]["placement"] == "worker"
+    before, text = outcomes(out), (out / "episodes.jsonl").read_text()
+    (out / "episodes.jsonl").write_text(text[: text.index("\n") + 1])
+    run = resume_run(out, 1, _Silent())
+    assert run.complete
+    assert run.info["policy"]["placement"] == "worker"
+    assert outcomes(out) == before
+
+
+# Nothing is left behind
+
+
+def test_a_finished_run_that_is_resumed_leaves_no_worker(out):
+    evaluate(str(WALK), "expert", tasks="near", episodes=1, workers=1, out=out)
+    before = outcomes(out)
+    assert resume_run(out, 2, _Silent()).complete
+    assert outcomes(out) == before
+    assert not descendants(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("question", "kind"),
+    [
+        ({"tasks": "nears"}, UnknownName),
+        ({"suites": "shorts"}, UnknownName),
+        ({"policy": "ranom"}, UnknownName),
+        ({"policy": "./nowhere.py"}, UsageError),
+        ({"episodes": 0}, UsageError),
+        ({"seed": -1}, UsageError),
+    ],
+)
+def test_a_run_that_never_began_leaves_nothing(out, question, kind):
+    with pytest.raises(kind):
+        evaluate(str(WALK), workers=0, out=out, **question)
+    assert not out.exists()
+
+
+def test_no_directory_is_made_for_a_benchmark_that_is_not_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="does not exist"):
+        evaluate("./nowhere")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_is_not_left_behind(out, assets):
+    with pytest.raises(WorkerRaised):
+        evaluate(str(assets / "raises"), workers=1, out=out)
+    assert not out.exists()
+    assert not descendants(os.getpid())
+
+
+def test_a_bad_line_leaves_no_worker_behind(out):
+    evaluate(str(WALK), "zero", tasks="near", episodes=1, workers=0, out=out)
+    with (out / "episodes.jsonl").open("a") as file:
+        file.write("oops\n")
+    before = snapshot(out)
+    for _ in range(2):  # nor does it keep hold of the directory
+        with pytest.raises(RunDirectoryError, match="line 2, is no record of this run"):
+            resume_run(out, 1, _Silent())
+    assert not descendants(os.getpid())
+    assert snapshot(out) == before
+
+
+# Directories
+
+
+def test_a_directory_under_runs_unless_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    question = {"tasks": "near", "episodes": 1, "max_steps": 1, "workers": 0}
+    first = evaluate(f"{WALK}/env.py", **question)
+    second = evaluate(str(WALK), **question)
+    assert first.directory != second.directory
+    for run in (first, second):
+        assert run.directory.parent == Path("runs")
+        assert run.directory.name.startswith("run_walk-2")
+        assert open_run(run.directory).complete
+
+
+def test_a_run_in_the_directory_of_its_benchmark_can_be_resumed(tmp_path):
+    shutil.copytree(WALK, tmp_path / "walk")
+    out = tmp_path / "walk" / "result"
+    evaluate(str(tmp_path / "walk"), "zero", tasks="near", episodes=2, workers=0, out=out)
+    before = outcomes(out)
+    (out / "episodes.jsonl").write_text("")
+    assert resume_run(out, 0, _Silent()).complete
+    assert outcomes(out) == before
+
+
+def test_a_run_goes_on_from_any_directory(out, tmp_path, monkeypatch):
+    monkeypatch.chdir(WALK.parent)
+    policy = f"./{WALKERS.relative_to(WALK.parent)}:noisy"
+    evaluate("./run_walk", policy, tasks="near", episodes=2, workers=0, out=out)
+    before = outcomes(out)
+    (out / "episodes.jsonl").write_text("")
+    monkeypatch.chdir(tmp_path)
+    run = resume_run(out, 0, _Silent())
+    assert outcomes(out) == before
+    assert run.info["benchmark"]["ref"] == "./run_walk"
+
+
+# How many workers
+
+
+def test_as_many_workers_as_cores_memory_and_episodes_allow(monkeypatch):
+    cores, memory = resources.cores(), resources.memory_mb()
+    assert auto_workers(1, 10**6) == cores
+    assert auto_workers(1, 1) == 1
+    assert auto_workers(1, 0) == 1
+    assert auto_workers(memory // 3, 10**6) <= min(cores, 4)
+    assert auto_workers(10 * memory + 1, 10**6) == 1
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        assert auto_workers(1, 10**6) == 1
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+# Those who look on
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Puts a real distribution with an observer on the path."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    modules = []
+
+    def install(name: str, text: str) -> None:
+        modules.append(name)
+        (site / f"{name}.py").write_text("from envhub import hookimpl\n" + dedent(text))
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[envhub.observers]\n{name} = {name}\n")
+        importlib.invalidate_caches()
+
+    yield install
+    for name in modules:
+        sys.modules.pop(name, None)
+
+
+NOTES = """
+    seen = []
+
+    @hookimpl
+    def envhub_run_started(run):
+        seen.append(("started", run, len(run.records())))
+
+    @hookimpl
+    def envhub_episode_finished(record, run):
+        assert record in run.records()
+        seen.append(("episode", run, record))
+
+    @hookimpl
+    def envhub_run_finished(run, summary):
+        seen.append(("finished", run, summary))
+"""
+
+
+def test_observers_are_told(install, out):
+    install("notes", NOTES)
+    run = evaluate(str(WALK), "zero", tasks="near", episodes=2, workers=0, out=out)
+    import notes
+
+    assert [what for what, *_ in notes.seen] == ["started", "episode", "episode", "finished"]
+    assert {told.directory for _, told, _ in notes.seen} == {out}
+    started, *episodes, finished = notes.seen
+    assert started[2] == 0
+    assert [one for *_, one in episodes] == list(run.records())
+    assert (finished[1], finished[2]) == (run, run.summary())
+
+
+def test_observers_of_a_resumed_run_hear_of_what_is_new(install, out):
+    evaluate(str(WALK), "zero", tasks="near", episodes=3, workers=0, out=out)
+    text = (out / "episodes.jsonl").read_text()
+    (out / "episodes.jsonl").write_text(text[: text.index("\n") + 1])
+    install("notes", NOTES)
+    resume_run(out, 0, _Silent())
+    import notes
+
+    assert notes.seen[0][2] == 1
+    assert [one.episode for what, _, one in notes.seen if what == "episode"] == [1, 2]
+
+
+@pytest.mark.parametrize("hook", ["run_started(run)", "episode_finished(run)", "run_finished()"])
+def test_an_observer_that_raises_is_told_no_more(install, out, hook):
+    install("notes", NOTES)
+    install(
+        "faulty",
+        f"""
+        calls = []
+
+        @hookimpl
+        def envhub_{hook}:
+            calls.append(1)
+            raise SystemExit("no disk")
+        """,
+    )
+    name = hook.partition("(")[0]
+    said = f"^Plugin 'faulty' of faulty failed in envhub_{name}: SystemExit: no disk$"
+    with pytest.warns(UserWarning, match=said) as caught:
+        run = evaluate(str(WALK), "zero", tasks="near", episodes=3, workers=0, out=out)
+    import faulty
+    import notes
+
+    assert (len(caught), faulty.calls) == (1, [1])
+    assert run.complete
+    assert [what for what, *_ in notes.seen] == ["started", *["episode"] * 3, "finished"]

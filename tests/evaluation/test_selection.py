@@ -1,0 +1,89 @@
+import pytest
+
+from envhub.errors import UnknownName
+from envhub.evaluation.plan import select
+from envhub.types import Benchmark, Task
+
+REACH, PUSH, PICK, OPEN = (Task(name, name, 10) for name in ("reach", "push", "pick", "open"))
+BENCHMARK = Benchmark(
+    "arm",
+    ":make",
+    {"easy": (REACH, PUSH), "hard": (PICK, OPEN, PUSH), "held-out": (OPEN,)},
+    default=("hard",),
+)
+NO_DEFAULT = Benchmark("arm", ":make", BENCHMARK.suites)
+WITH_ALL = Benchmark("arm", ":make", {"easy": (REACH,), "all": (PUSH, PICK)}, default=("easy",))
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "suites", "tasks", "expected"),
+    [
+        # Suites
+        (BENCHMARK, (), (), {"hard": "pick open push"}),
+        (NO_DEFAULT, (), (), {"easy": "reach push", "hard": "pick open push", "held-out": "open"}),
+        (BENCHMARK, ["easy"], (), {"easy": "reach push"}),
+        (BENCHMARK, ["held-out", "easy"], (), {"held-out": "open", "easy": "reach push"}),
+        (BENCHMARK, ["easy,held-out"], (), {"easy": "reach push", "held-out": "open"}),
+        (BENCHMARK, "easy , held-out,,", (), {"easy": "reach push", "held-out": "open"}),
+        (BENCHMARK, ["easy", "easy"], (), {"easy": "reach push"}),
+        (BENCHMARK, ["", " "], (), {"hard": "pick open push"}),
+        (BENCHMARK, iter(["easy"]), iter(["push"]), {"easy": "push"}),
+        # Every suite, unless one is called so
+        (
+            BENCHMARK,
+            ["all"],
+            (),
+            {"easy": "reach push", "hard": "pick open push", "held-out": "open"},
+        ),
+        (
+            BENCHMARK,
+            ["easy", "all"],
+            (),
+            {"easy": "reach push", "hard": "pick open push", "held-out": "open"},
+        ),
+        (WITH_ALL, ["all"], (), {"all": "push pick"}),
+        (WITH_ALL, (), (), {"easy": "reach"}),
+        # Tasks: once, in the default suite if it is there, else wherever it is
+        (BENCHMARK, (), ["push"], {"hard": "push"}),
+        (BENCHMARK, (), ["reach"], {"easy": "reach"}),
+        (BENCHMARK, (), ["open", "reach"], {"hard": "open", "easy": "reach"}),
+        (BENCHMARK, (), "reach,open", {"hard": "open", "easy": "reach"}),
+        (NO_DEFAULT, (), ["push", "open"], {"easy": "push", "hard": "open"}),
+        # In the benchmark's order
+        (BENCHMARK, (), ["push", "pick", "push"], {"hard": "pick push"}),
+        # In every suite that is named
+        (BENCHMARK, ["easy", "hard"], ["push"], {"easy": "push", "hard": "push"}),
+        (BENCHMARK, ["easy", "hard"], ["reach"], {"easy": "reach"}),
+        (BENCHMARK, ["all"], ["open"], {"hard": "open", "held-out": "open"}),
+    ],
+)
+def test_select(benchmark, suites, tasks, expected):
+    found = select(benchmark, suites, tasks)
+    assert list(found) == list(expected)
+    assert {s: " ".join(task.name for task in chosen) for s, chosen in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("suites", "tasks", "problem", "matches"),
+    [
+        (["esy"], (), "No suite is called 'esy'. Did you mean 'easy'?", ("easy",)),
+        (["easy", "x"], (), "No suite is called 'x'. There is all, easy, hard, held-out.", ()),
+        (["al"], (), "No suite is called 'al'. Did you mean 'all'?", ("all",)),
+        (["Easy"], (), "No suite is called 'Easy'. Did you mean 'easy'?", ("easy",)),
+        ((), ["rech"], "No task is called 'rech'. Did you mean 'reach'?", ("reach",)),
+        ((), ["reach", "x"], "No task is called 'x'. There is open, pick, push, reach.", ()),
+        (["easy"], ["pick"], "No task of easy is called 'pick'. There is push, reach.", ()),
+        (
+            ["easy", "held-out"],
+            ["pik"],
+            "No task of easy, held-out is called 'pik'. There is open, push, reach.",
+            (),
+        ),
+        (["all"], ["pik"], "No task of easy, hard, held-out is called 'pik'.", ("pick",)),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_closest(suites, tasks, problem, matches):
+    with pytest.raises(UnknownName) as caught:
+        select(BENCHMARK, suites, tasks)
+    assert problem in str(caught.value)
+    assert caught.value.matches == matches

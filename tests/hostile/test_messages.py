@@ -1,0 +1,589 @@
+"""A process side that lies in every way: it ends its own episodes, and does nothing else."""
+
+import gc
+import math
+import os
+import select
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.paths import ASSETS
+
+import envhub
+from envhub.errors import WorkerDied, WorkerTimeout
+from envhub.host.remote import RemoteEnv
+from envhub.host.waiting import WorkerPoller, close_workers
+from envhub.types import Benchmark, FileSource, Limits, Task, WorkerSpec
+from envhub.vector.env import LazyVectorEnv
+from envhub.wire.frames import BrokenChannel
+from envhub.wire.memory import Buffers, make_memory, needed_bytes
+from envhub.wire.messages import (
+    Attach,
+    Call,
+    Done,
+    Failed,
+    Load,
+    Loaded,
+    Open,
+    Opened,
+    Render,
+    Reply,
+    Reset,
+    Returned,
+    Step,
+    Stepped,
+    WasReset,
+    check,
+    decode_reply,
+    encode,
+)
+from envhub.wire.spaces import decode_space, encode_space, leaves
+from envhub.wire.values import portable
+
+pytestmark = pytest.mark.timeout(60)
+
+DOUBLE = ASSETS / "fault_double"
+ROOT = str(Path(envhub.__file__).parent.parent)
+LIMITS = Limits(start=30, reset=1.5, step=1.5, close=10)
+
+
+# In real processes
+
+
+def vector(at="", trick="", n_envs=1, directory=DOUBLE):
+    source = FileSource(str(directory), "env.py", "fault_double", "double")
+    arguments = {"at": at, "trick": trick}
+    return LazyVectorEnv(WorkerSpec(source, arguments, LIMITS, 1000), "double", "play", n_envs)
+
+
+@pytest.fixture(scope="module")
+def bystander():
+    """Another vector environment of the same host."""
+    env = vector(n_envs=3)  # the third brings the fork server, which the hostile ones come from too
+    env.reset(seed=0)
+    yield env
+    env.close()
+
+
+@pytest.fixture
+def double(bystander):
+    """Makes the hostile ones; the host and another env must outlive them."""
+    made = []
+    count = bystander.get_attr("count")[0]
+    gc.collect()
+    before = open_files()
+
+    def make(at, trick, n_envs=1):
+        made.append(vector(at, trick, n_envs))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+    observations, rewards, *_ = bystander.step(np.zeros(3, np.int64))
+    assert observations["numbers"].tolist() == [[count + 1.0] * 4] * 3
+    assert observations["flags"].tolist() == [[True, False, True, False]] * 3
+    assert rewards.tolist() == [1.0] * 3
+    gc.collect()
+    assert open_files() == before
+
+
+def open_files():
+    return len(os.listdir("/proc/self/fd"))
+
+
+ENDED = "its process was ended, because it "
+ANYWHERE = [
+    ("announces_4_gb", WorkerDied, ENDED + "announced 4294967295 bytes; a message has at most"),
+    ("sends_noise", WorkerDied, ENDED + "sent no valid answer"),
+    ("answers_in_another_kind", WorkerDied, ENDED + "answered "),
+    ("answers_an_old_request", WorkerDied, ENDED + "answered "),
+    ("closes_its_channel", WorkerDied, ENDED + "closed its channel"),
+]
+ONCE = [
+    ("open", "sends_nothing", WorkerDied, ENDED + "sent no valid answer"),
+    ("step", "sends_nothing", WorkerDied, ENDED + "answered a step that it never took"),
+    ("reset", "answers_in_another_kind", WorkerDied, ENDED + "answered Stepped where WasReset"),
+    ("step", "sends_half", WorkerTimeout, "no answer within 1.5 s"),
+    ("step", "sends_half_and_dies", WorkerDied, "its process ended with exit code 3"),
+    ("step", "dribbles", WorkerTimeout, "no answer within 1.5 s"),
+    ("step", "answers_another_request", WorkerDied, ENDED + "answered "),
+    ("step", "ends_writing", WorkerDied, ENDED + "closed its channel"),
+    ("step", "tells_no_flag", WorkerDied, ENDED + "sent no valid answer: Expected `bool`"),
+    ("step", "tells_too_many_rewards", WorkerDied, ENDED + "took 2 steps when 1 were asked"),
+    ("step", "tells_no_reward", WorkerDied, ENDED + "sent no valid answer"),
+    ("step", "tells_unasked_successes", WorkerDied, ENDED + "told 1 successes for 1 steps"),
+    ("step", "tells_other_texts", WorkerDied, ENDED + "sent the texts ['no'], due were ['word']"),
+    ("step", "tells_a_number_for_a_text", WorkerDied, ENDED + "sent no valid answer"),
+    ("step", "tells_a_lying_array", WorkerDied, ENDED + "sent no valid answer"),
+    ("step", "tells_a_deep_value", WorkerDied, ENDED + "sent no valid answer"),
+    ("step", "tells_many_values", WorkerDied, ENDED + "sent an answer of more than"),
+    ("open", "tells_a_huge_space", WorkerDied, "because the space is too large"),
+    ("open", "tells_a_space_of_lies", WorkerDied, "because bounds of another shape"),
+]
+PLACES = {
+    "open": "making the env of task 'play' in env 0: ",
+    "reset": "reset of task 'play' in env 0: ",
+    "step": "step of task 'play' in env 0: ",
+}
+CASES = [(at, *case) for case in ANYWHERE for at in ("open", "step")] + ONCE
+
+
+@pytest.mark.parametrize(("at", "trick", "kind", "reason"), CASES)
+def test_a_wrong_answer_ends_its_env(at, trick, kind, reason, double):
+    env = double(at, trick)
+    with pytest.raises(kind) as caught:
+        play(env, at)
+    assert str(caught.value).startswith(PLACES[at])
+    assert reason in str(caught.value)
+
+
+def play(env, at):
+    env.reset(seed=0)
+    if at == "step":
+        env.step(np.zeros(env.num_envs, np.int64))
+
+
+@pytest.mark.parametrize(
+    ("trick", "kind", "reason"),
+    [
+        ("answers_twice", WorkerDied, ENDED + "answered "),
+        ("floods_answers", WorkerDied, ENDED + "answered "),
+        ("answers_later_again", WorkerDied, ENDED + "answered "),
+        ("sends_a_good_answer_in_bytes", WorkerTimeout, "no answer within 1.5 s"),
+        ("sends_descriptors", WorkerTimeout, "no answer within 1.5 s"),
+        ("ends_reading", WorkerTimeout, "no answer within 1.5 s"),
+        ("answers_and_dies", WorkerDied, "its process ended with exit code 3"),
+    ],
+)
+def test_after_a_good_answer_the_next_is_wrong_or_missing(trick, kind, reason, double):
+    env = double("reset", trick)
+    env.reset(seed=0)
+    if trick == "answers_later_again":
+        poll_until_readable(env)
+    with pytest.raises(kind) as caught:
+        env.step(np.zeros(1, np.int64))
+    assert reason in str(caught.value)
+
+
+def poll_until_readable(env):
+    select.select([env._crew.remotes[0].worker.channel.fileno()], [], [])
+
+
+def test_what_does_not_read_does_not_block_the_host(double):
+    env = double("reset", "answers_and_sleeps")
+    env.reset(seed=0)
+    with pytest.raises(WorkerTimeout, match="setting 'value' of task 'play' in env 0: no answer"):
+        env.set_attr("value", [np.zeros(50 * 2**20, np.uint8)])
+
+
+def test_an_answer_to_what_was_not_sent_yet_is_refused(double):
+    env = double("reset", "answers_without_reading")
+    env.reset(seed=0)
+    with pytest.raises(WorkerDied, match="because it answered before it was asked"):
+        env.set_attr("value", [np.zeros(50 * 2**20, np.uint8)])
+
+
+def test_a_large_value_reaches_an_env_that_reads(double):
+    env = double("", "")
+    value = np.arange(2**21)
+    env.set_attr("value", [value])
+    assert np.array_equal(env.get_attr("value")[0], value)
+
+
+def test_the_memory_cannot_be_taken_away(double):
+    env = double("step", "resizes_the_memory", n_envs=2)
+    env.reset(seed=0)
+    observations, _, _, _, infos = env.step(np.zeros(2, np.int64))
+    told = {key: value.tolist() for key, value in infos["told"].items() if key[0] != "_"}
+    assert told.pop("size") == [0, 0]
+    assert told == {way: ["PermissionError"] * 2 for way in told}
+    assert len(told) == 6
+    assert observations["numbers"].tolist() == [[1.0] * 4] * 2
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_scribbles_in_the_memory_are_values_of_their_type(copy, double):
+    env = double("reset", "scribbles")
+    env.copy = copy
+    observations, _ = env.reset(seed=0)
+    for _ in range(50):
+        observations, *_ = env.step(np.zeros(1, np.int64))
+    assert observations["numbers"].dtype == np.float64
+    assert observations["word"] == ("word",)
+    if copy:
+        assert set(observations["flags"].view(np.uint8).tolist()[0]) <= {0, 1}
+
+
+def test_a_pulse_that_goes_on_does_not_put_off_the_limit(double):
+    """A worker that takes many steps tells of each; it cannot have taken more than were asked."""
+    remote = remote_double(at="step", trick="keeps_its_pulse")
+    try:
+        buffers = share_memory(remote)
+        remote.watch(buffers.pulse)
+        remote.step(1)
+        assert isinstance(remote.worker.wait(), WorkerTimeout)
+    finally:
+        close_workers([remote.worker], limit=10)
+
+
+def remote_double(**arguments):
+    """A worker that will do as it is told."""
+    source = FileSource(str(DOUBLE), "env.py", "fault_double", "double")
+    return RemoteEnv("slot 0", WorkerSpec(source, arguments, LIMITS))
+
+
+def share_memory(remote):
+    """Lead an env to where it can be stepped."""
+    remote.load()
+    assert isinstance(remote.worker.wait(), Loaded)
+    remote.open("double", "play")
+    observation, action = remote.spaces(remote.worker.wait())
+    memory = make_memory(needed_bytes(1, observation, action))
+    remote.attach(memory, 1, 0)
+    assert remote.worker.wait() == Done(3)
+    buffers = Buffers(memory, 1, observation, action)
+    os.close(memory)
+    remote.reset(0)
+    assert isinstance(remote.worker.wait(), WasReset)
+    return buffers
+
+
+@pytest.mark.parametrize(
+    ("trick", "reason"),
+    [
+        ("sends_nothing", "answered a step that it never took"),
+        ("tells_no_such_success", "answered a step that it never took"),
+        ("answers_an_old_request", "answered request "),
+        ("tells_unasked_successes", "sent the texts "),
+    ],
+)
+def test_one_more_step_of_an_evaluation_is_checked_too(trick, reason, tmp_path):
+    """The first is asked for in a message, the second in an empty frame."""
+    arguments = {"at": "second step", "trick": trick}
+    run = envhub.evaluate(
+        str(DOUBLE), Numbers(), episodes=1, retries=0, workers=1, env_args=arguments,
+        out=tmp_path / "run",
+    )  # fmt: skip
+    (record,) = run.records()
+    assert (record.status, record.steps) == ("worker_died", 1)
+    assert ENDED + reason in record.error.message
+
+
+class Numbers:
+    """Reads no text, which would have to be told in a message."""
+
+    needs = frozenset({"numbers"})
+
+    def act(self, obs, episodes):
+        return np.zeros(len(episodes), np.int64)
+
+
+def test_a_worker_that_broke_the_rules_unasked_is_named_when_it_is_asked():
+    """The host watches idle workers too, and remembers what it saw."""
+    remote = remote_double(at="open", trick="answers_later_again")
+    board = WorkerPoller()
+    try:
+        remote.load()
+        assert isinstance(remote.worker.wait(), Loaded)
+        remote.open("double", "play")
+        assert isinstance(remote.worker.wait(), Opened)
+        board.add(remote.worker)
+        while not remote.worker.ended:
+            board.wait()
+        remote.reset(0)
+        error = remote.worker.wait()
+        assert isinstance(error, WorkerDied)
+        assert str(error) == (
+            "reset of task 'play' in slot 0: its process was ended, because it answered without "
+            "having been asked."
+        )
+    finally:
+        board.dispose()
+        close_workers([remote.worker], limit=10)
+
+
+@pytest.mark.parametrize("trick", ["announces_4_gb", "answers_in_another_kind", "ends_writing"])
+def test_describing_survives_it_too(trick, tmp_path):
+    shutil.copytree(DOUBLE, tmp_path / "double")
+    (tmp_path / "double" / "at_load").write_text(trick)
+    with pytest.raises(WorkerDied, match="its process was ended, because it "):
+        envhub.make_env(str(tmp_path / "double"))
+
+
+def test_an_answer_that_a_dead_worker_left_behind_counts():
+    """The host may learn of the death first."""
+    remote = remote_double(at="step", trick="answers_and_dies")
+    try:
+        share_memory(remote)
+        remote.step(1)
+        os.waitid(os.P_PID, remote.worker.child.pid, os.WEXITED | os.WNOWAIT)
+        remote.worker.died()
+        assert isinstance(remote.worker.wait(), Stepped)
+        remote.step(1)
+        assert "its process ended with exit code 3" in str(remote.worker.wait())
+    finally:
+        close_workers([remote.worker], limit=10)
+
+
+def test_a_host_that_dies_of_broken_pipes_does_not():
+    """Many programs give SIGPIPE its default action back."""
+    script = f"""
+import signal
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+import envhub
+from envhub.types import Limits
+arguments = {{"at": "reset", "trick": "ends_reading"}}
+envs = envhub.make_env({str(DOUBLE)!r}, env_args=arguments, limits=Limits(step=1))
+env = envs["double"]["play"]
+env.reset(seed=0)
+try:
+    env.step([0])
+except envhub.errors.WorkerTimeout:
+    print("lived")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("lived\n", "", 0)
+
+
+# Against the decoder alone
+
+TASK = Task("reach", "reach the goal", 100, args={"scene": "a", "n": 1})
+SPACE = spaces.Dict(
+    {
+        "pixels": spaces.Box(0, 255, (8, 8, 3), np.uint8),
+        "state": spaces.Tuple(
+            (
+                spaces.Box(np.array([-1.0, -2.0]), np.array([1.0, np.inf]), dtype=np.float64),
+                spaces.Discrete(5, start=-2),
+                spaces.MultiDiscrete(np.array([[2, 3], [4, 5]])),
+                spaces.MultiBinary([2, 2]),
+            )
+        ),
+        "text": spaces.Text(12),
+    }
+)
+INFO = {
+    "is_success": True,
+    "distance": 0.25,
+    "names": ["a", "b"],
+    "frame": np.zeros((4, 4), np.uint8),
+    "score": np.float32(0.5),
+    "pair": (1, (2.0, None)),
+    "nested": {"deep": {"deeper": b"bytes"}},
+    "large": 2**100,
+}
+REPLIES = [
+    Loaded(
+        7,
+        Benchmark("bench", ":make", {"suite": (TASK,)}, policies={"expert": "a:b"}),
+        python="3.11.7",
+        packages={"numpy": "2.0"},
+    ),
+    Opened(7, encode_space(SPACE), encode_space(spaces.Discrete(3)), "rgb_array", {"hz": 5}, True),
+    Opened(7, encode_space(SPACE["pixels"]), encode_space(SPACE["state"]), None, {}, False),
+    Done(7),
+    WasReset(7, portable(INFO), {"text": "hello"}),
+    Stepped(7, [1.0], False, True, [], portable(INFO), {"text": "hello"}),
+    Stepped(7, [1.0, 0.5], True, False, [None, True], {}, {}),
+    Returned(7, portable([INFO, (1, 2), np.arange(6).reshape(2, 3)])),
+    Failed(7, "RuntimeError", "it broke", "Traceback ...", contract=False),
+]
+REQUESTS = [
+    Load(7, "plugin", {}),
+    Open(7, "suite", "task"),
+    Attach(7, 2, 0),
+    Reset(7, 0),
+    Step(7, 1),
+    Step(7, 4, scored=True, until_success=True),
+    Render(7),
+    Call(7, "name", [], {}),
+]
+ODDITIES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.floats(allow_nan=True, allow_infinity=True),
+    st.sampled_from([-1, 0, 2**31, 2**63 - 1, -(2**63), 2**64 - 1, 10**18, math.nan, math.inf]),
+    st.integers(-(2**63), 2**64 - 1),
+    st.text(max_size=5),
+    st.sampled_from(["x" * 20_001, "<f8", "|b1", "|O", "|V8", "<U4", "../x", "box", "Done", "a/b"]),
+    st.binary(max_size=20),
+    st.lists(st.integers(-1, 2**40), max_size=5),
+    st.just([]),
+    st.just({}),
+    st.dictionaries(st.text(max_size=3), st.none(), max_size=2),
+    st.builds(msgspec.msgpack.Ext, st.integers(-128, 127), st.binary(max_size=20)),
+)
+
+
+@st.composite
+def tampered(draw):
+    """A good answer, of which one or some parts are replaced, doubled or left out."""
+    tree = msgspec.msgpack.decode(encode(draw(st.sampled_from(REPLIES))))
+    for _ in range(draw(st.integers(1, 3))):
+        tree = tamper(draw, tree)
+    return msgspec.msgpack.encode(tree)
+
+
+def tamper(draw, tree):
+    """Replace a part somewhere in the tree."""
+    if isinstance(tree, msgspec.msgpack.Ext) and tree.code in (1, 2, 3) and draw(st.booleans()):
+        try:
+            inner = msgspec.msgpack.decode(tree.data)
+        except msgspec.MsgspecError:
+            return draw(ODDITIES)
+        return msgspec.msgpack.Ext(tree.code, msgspec.msgpack.encode(tamper(draw, inner)))
+    if isinstance(tree, list) and tree and draw(st.integers(0, 9)):
+        index = draw(st.integers(0, len(tree) - 1))
+        match draw(st.integers(0, 9)):
+            case 0:
+                return tree[:index]
+            case 1:
+                return [*tree[: index + 1], *tree[index:]]
+            case _:
+                return [*tree[:index], tamper(draw, tree[index]), *tree[index + 1 :]]
+    if isinstance(tree, dict) and tree and draw(st.integers(0, 9)):
+        key = draw(st.sampled_from(sorted(tree, key=repr)))
+        match draw(st.integers(0, 9)):
+            case 0:
+                return {k: v for k, v in tree.items() if k != key}
+            case 1:
+                return {**tree, draw(st.text(max_size=5)): tree[key]}
+            case _:
+                return {**tree, key: tamper(draw, tree[key])}
+    return draw(ODDITIES)
+
+
+@st.composite
+def damaged(draw):
+    """The bytes of a good answer with some flipped, cut, doubled or put in."""
+    data = bytearray(encode(draw(st.sampled_from(REPLIES))))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(data)))
+        match draw(st.integers(0, 3)):
+            case 0:
+                del data[at:]
+            case 1 if at < len(data):
+                data[at] ^= 1 << draw(st.integers(0, 7))
+            case 2:
+                data[at:at] = draw(st.binary(min_size=1, max_size=8))
+            case _:
+                data[at:at] = data[: draw(st.integers(0, 20))]
+    return bytes(data)
+
+
+def take(payload):
+    """What the host does with an answer: a reply that fits the request, or none."""
+    try:
+        reply = decode_reply(payload)
+    except BrokenChannel:
+        return
+    assert isinstance(reply, Reply)
+    for request in REQUESTS:
+        try:
+            check(request, reply)
+        except BrokenChannel:
+            continue
+        assert reply.id == 7
+        if isinstance(reply, Opened):
+            take_space(reply.observation_space)
+            take_space(reply.action_space)
+        if isinstance(reply, Stepped):
+            assert 1 <= len(reply.rewards) <= request.count
+            assert {type(reply.terminated), type(reply.truncated)} == {bool}
+
+
+def take_space(spec):
+    try:
+        space = decode_space(spec)
+    except ValueError:
+        return
+    found = leaves(space)
+    assert len({leaf.path for leaf in found}) == len(found)
+    assert sum(leaf.nbytes for leaf in found) <= 2**30
+
+
+THOROUGH = settings(
+    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+)
+
+
+@pytest.mark.filterwarnings("ignore:.*Box.*:UserWarning")
+@pytest.mark.parametrize("how", [tampered, damaged])
+def test_no_answer_does_anything_but_fit_or_be_refused(how):
+    @THOROUGH
+    @given(how())
+    def run(payload):
+        take(payload)
+
+    run()
+
+
+@THOROUGH
+@given(st.binary(max_size=200))
+def test_noise_is_no_answer(payload):
+    take(payload)
+
+
+RETURNED = b"\x93\xa8Returned\x07"
+MAPS = b"\xdd\x03\x00\x00\x00" + b"\x80" * (3 * 2**24)
+
+
+def nested_tuples():
+    value = b"\x90"
+    for _ in range(2000):
+        value = msgspec.msgpack.encode([msgspec.msgpack.Ext(3, value)])
+    return msgspec.msgpack.encode(msgspec.msgpack.Ext(3, value))
+
+
+LIES = {
+    "a list of 4 billion": b"\xdd\xff\xff\xff\xff",
+    "a map of 4 billion": b"\xdf\xff\xff\xff\xff",
+    "4 GB of bytes": b"\xc6\xff\xff\xff\xff",
+    "4 GB of text": b"\xdb\xff\xff\xff\xff",
+    "an extension of 4 GB": b"\xc9\xff\xff\xff\xff\x01",
+    "lists in lists": b"\x91" * 500_000 + b"\xc0",
+    "long lists in long lists": b"\xdd\xff\xff\xff\xff" * 200_000,
+    "tuples in tuples": nested_tuples(),
+    "many empty maps": MAPS,
+    "many empty maps in a tuple": b"\xc9" + len(MAPS).to_bytes(4, "big") + b"\x03" + MAPS,
+    "a shape of many numbers": msgspec.msgpack.encode(
+        msgspec.msgpack.Ext(1, b"\x93\xa3<f8\xdd\x01\x00\x00\x00" + b"\xe0" * 2**24 + b"\xc4\x00")
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_an_answer_takes_no_more_memory_than_it_brought(lie):
+    payload = RETURNED + LIES[lie]
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
+    before = resident("VmHWM")
+    with pytest.raises(BrokenChannel):
+        decode_reply(payload)
+    assert resident("VmHWM") - before < 2**24 + len(payload)
+
+
+def resident(which):
+    """A figure of this process's memory, in bytes."""
+    [line] = [x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(which)]
+    return int(line.split()[1]) * 1024
+
+
+def test_a_large_answer_of_few_parts_is_taken():
+    frame = np.zeros((2160, 3840, 3), np.uint8)
+    assert np.array_equal(decode_reply(encode(Returned(7, portable(frame)))).value, frame)

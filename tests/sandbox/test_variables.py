@@ -1,0 +1,129 @@
+"""Which environment variables a worker sees."""
+
+import site
+from pathlib import Path
+
+import pytest
+
+from envhub.sandbox.variables import worker_variables
+
+SCRATCH = Path("/scratch")
+ALWAYS = {
+    "HOME": "/scratch",
+    "TMPDIR": "/scratch",
+    "XDG_CACHE_HOME": "/scratch",
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "LP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_user_site(monkeypatch):
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", False)
+
+
+def test_nothing_given():
+    assert worker_variables(SCRATCH, given={}) == ALWAYS
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PATH",
+        "LANG",
+        "LC_ALL",
+        "LC_CTYPE",
+        "TZ",
+        "LD_LIBRARY_PATH",
+        "PYTHONPATH",
+        "PYOPENGL_PLATFORM",
+        "CUDA_VISIBLE_DEVICES",
+        "NVIDIA_VISIBLE_DEVICES",
+        "NVIDIA_DRIVER_CAPABILITIES",
+        "MUJOCO_GL",
+        "MUJOCO_EGL_DEVICE_ID",
+        "__EGL_VENDOR_LIBRARY_FILENAMES",
+        "NUMEXPR_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "LP_NUM_THREADS",
+    ],
+)
+def test_what_passes(name):
+    assert worker_variables(SCRATCH, given={name: "7"}) == ALWAYS | {name: "7"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+        "HUGGINGFACE_HUB_TOKEN",
+        "HF_HOME",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AZURE_CLIENT_SECRET",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GITHUB_TOKEN",
+        "GH_TOKEN",
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "WANDB_API_KEY",
+        "UV_INDEX_PASSWORD",
+        "PIP_INDEX_URL",
+        "HTTPS_PROXY",
+        "DATABASE_URL",
+        "SSH_AUTH_SOCK",
+        "SSH_AGENT_PID",
+        "GPG_AGENT_INFO",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "XDG_RUNTIME_DIR",
+        "XDG_CACHE_HOME",
+        "DISPLAY",
+        "XAUTHORITY",
+        "KUBECONFIG",
+        "DOCKER_HOST",
+        "ENVHUB_HOME",
+        "USER",
+        "LD_PRELOAD",
+        "PYTHONSTARTUP",
+        "PYTHONHOME",
+        "PYTHONINSPECT",
+        "PYTHONUSERBASE",
+        "path",
+        "lc_all",
+        "MY_PATH",
+    ],
+)
+def test_what_never_passes(name):
+    assert worker_variables(SCRATCH, given={name: "secret"}) == ALWAYS
+
+
+@pytest.mark.parametrize("name", ["NVIDIA_API_KEY", "NVIDIA_NGC_API_KEY"])
+def test_keys_of_a_vendor_whose_other_variables_pass(name):
+    assert worker_variables(SCRATCH, given={name: "secret"}) == ALWAYS
+
+
+@pytest.mark.parametrize(
+    "name", ["HOME", "TMPDIR", "XDG_CACHE_HOME", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"]
+)
+def test_what_is_the_workers_own(name):
+    assert worker_variables(SCRATCH, given={name: "mine"}) == ALWAYS
+
+
+def test_this_process_is_the_default(monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    seen = worker_variables(SCRATCH)
+    assert seen["MUJOCO_GL"] == "egl"
+    assert "secret" not in seen.values()
+
+
+def test_user_packages_stay_in_reach(monkeypatch):
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
+    monkeypatch.setattr(site, "USER_BASE", "/home/me/.local")
+    assert worker_variables(SCRATCH, given={})["PYTHONUSERBASE"] == "/home/me/.local"
