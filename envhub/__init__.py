@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from envhub.types import Limits as Limits
     from envhub.types import Task as Task
     from envhub.vector.env import close_envs as close_envs
+    from envhub.worker.normalize import normalize as normalize
 
 __version__ = "0.1.0"
 
@@ -29,16 +30,17 @@ _HOMES = {
     "Policy": "envhub.policies.contract",
     "Run": "envhub.results.run",
     "Task": "envhub.types",
-    "close_envs": "envhub.worker.normalize",
+    "close_envs": "envhub.vector.env",
     "evaluate": "envhub.api",
     "hookimpl": "envhub.hookspecs",
     "make_env": "envhub.api",
+    "normalize": "envhub.worker.normalize",
     "open_run": "envhub.results.run",
 }
 
 __all__ = [
     "Benchmark", "Context", "EnvHubError", "Limits", "Policy", "Run", "Task", "__version__",
-    "close_envs", "evaluate", "hookimpl", "make_env", "open_run",
+    "close_envs", "evaluate", "hookimpl", "make_env", "normalize", "open_run",
 ]  # fmt: skip
 
 

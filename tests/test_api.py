@@ -197,7 +197,7 @@ def test_what_code_does_at_the_end_of_its_process_is_done(tmp_path):
     (tmp_path / "env.py").write_text(LEAVING)
     [[env]] = [tasks.values() for tasks in envhub.make_env(str(tmp_path)).values()]
     env.reset()
-    log = env._crew.remotes[0].worker.log
+    log = env._pool.remotes[0].worker.log
     env.close()
     assert (tmp_path / "left").exists()
     assert (tmp_path / "lingered").exists()

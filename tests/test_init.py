@@ -20,6 +20,7 @@ EXPORTS = [
     "evaluate",
     "hookimpl",
     "make_env",
+    "normalize",
     "open_run",
 ]
 

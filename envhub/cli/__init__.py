@@ -32,7 +32,7 @@ COMMANDS = {
     "try": "Run one random episode of a benchmark, and keep a picture of its last frame.",
 }
 # Where a command's name is none for a module.
-_MODULES = {"eval": "evaluate", "try": "trying"}
+_MODULES = {"eval": "evaluate", "try": "try_episode"}
 
 
 class _Commands(click.Group):

@@ -19,7 +19,6 @@ from envhub.machine import resources
 from envhub.policies.find import find_policy
 from envhub.records import Episode
 from envhub.results.manifest import describe_policy, make_manifest
-from envhub.sources.fingerprint import identify
 from envhub.types import Benchmark, Source, WorkerSpec, confinement_of
 
 
@@ -65,12 +64,19 @@ class Prepared:
         close_workers([self.worker.remote.worker], limit=self.request.limits.close)
 
 
-def prepare(request: EvalRequest, source: Source, logs: Path, watcher: Watcher) -> Prepared:
+def prepare(
+    request: EvalRequest,
+    source: Source,
+    files: Mapping[str, Any],
+    logs: Path,
+    watcher: Watcher,
+) -> Prepared:
     """Load the benchmark, plan its episodes and find the policy.
 
     Args:
         request: What is asked for.
         source: What its reference means.
+        files: Its identity, from `sources.fingerprint.identify`.
         logs: Where the output of workers goes.
         watcher: Receives messages.
 
@@ -81,7 +87,6 @@ def prepare(request: EvalRequest, source: Source, logs: Path, watcher: Watcher) 
     """
     if request.workers == 0 and confinement_of(source) is not None:
         raise UsageError("--workers 0 runs code in this process; code of the Hub runs in workers.")
-    files = identify(source)
     options = request.options
     worker = start_loaded_worker(
         WorkerSpec(source, request.env_args, request.limits, request.max_steps),

@@ -19,6 +19,7 @@ from envhub.results.manifest import check_same
 from envhub.results.run import Run
 from envhub.results.summary import to_json
 from envhub.sources.find import find_source
+from envhub.sources.fingerprint import identify
 from envhub.types import Limits, PolicyFacts, Source, SourceOptions
 from envhub.wire.values import Array
 
@@ -105,9 +106,10 @@ def _evaluate(
     *,
     before: dict[str, Any] | None,
 ) -> Run:
+    files = identify(source)  # before a run directory below it is written to
     # Held before anything is written there, the log of the first worker included.
     with closing(Journal(directory)) as journal:
-        prepared = prepare(request, source, journal.logs, watcher)
+        prepared = prepare(request, source, files, journal.logs, watcher)
         try:
             manifest = dict(prepared.manifest)
             if before is not None:

@@ -133,9 +133,9 @@ class RemoteEnv:
         policy: PolicySource,
         benchmark: Benchmark,
         spaces: Spaces,
-        source: FileSource | None = None,
+        source: FileSource | None,
     ) -> None:
-        """Make a policy beside the env."""
+        """Make a policy in the worker, beside the env."""
         observation, action = (encode_space(space) for space in spaces)
         request = LoadPolicy(self._next(), policy, benchmark, observation, action, source)
         self.worker.ask(request, self._limits.start, "making the policy")

@@ -236,7 +236,7 @@ class _readable_errors:  # noqa: N801 - used like a function
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunDirectoryError(
                 f"No space is left for {self._directory}. What was recorded is whole: make room "
-                f"and go on with envhub eval --resume {self._directory}"
+                f"and resume with envhub eval --resume {self._directory}"
             ) from exc
         reason = exc.strerror or str(exc)
         raise RunDirectoryError(f"{self._directory} cannot be written: {reason}.") from exc

@@ -1,49 +1,59 @@
-"""TODO worker.play."""
+"""A policy beside its env, in the worker: whole episodes without a message per step."""
 
+from collections.abc import Callable, Collection
 from typing import Any
+
+import numpy as np
 
 from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context
-from envhub.policies.load import ObservationView
+from envhub.policies.load import ObservationView, context_of
+from envhub.wire.messages import Play, Played
 from envhub.wire.spaces import AnySpace
+from envhub.wire.values import Array, portable
+from envhub.worker.envcalls import success_of, take_reset, take_step
 from envhub.worker.leaves import readers
+from envhub.worker.normalize import AnyEnv
+
+Leaves = Collection[str] | None
+"""Paths of an observation's leaves; None = all."""
 
 
 class Player:
-    """A policy beside its env: it acts for one episode at a time."""
+    """Acts for one episode at a time."""
 
-    def __init__(self, runner: PolicyCaller, space: AnySpace) -> None:
-        self.facts = runner.facts
-        self._runner = runner
-        self._sight = ObservationView(space, self.facts.needs)
-        found = {reader.leaf.path: reader for reader in readers(space)}
-        self._readers = [(path, found[path]) for path in self._sight.paths]
-        self._seen: dict[str, Any] = {}
+    def __init__(self, caller: PolicyCaller, space: AnySpace) -> None:
+        self.facts = caller.facts
+        self._caller = caller
+        self._view = ObservationView(space, self.facts.needs)
+        by_path = {reader.leaf.path: reader for reader in readers(space)}
+        self._readers = [(path, by_path[path]) for path in self._view.paths]
+        self._values: dict[str, Any] = {}
         self._context: Context | None = None
         self._chunk: list[Any] = []
 
     @property
-    def hungry(self) -> bool:
+    def needs_observation(self) -> bool:
         """Whether the next action needs an observation."""
         return not self._chunk
 
     def start(self, context: Context) -> None:
         """Begin an episode, and end the one before."""
         if self._context is not None:
-            self._runner.finish(self._context)
+            self._caller.finish(self._context)
         self._context, self._chunk = context, []
-        self._runner.start(context)
+        self._caller.start(context)
 
     def look(self, observation: Any) -> None:
         """Take in what the policy reads of an observation, as another process would see it."""
-        self._seen = {path: reader.row(observation) for path, reader in self._readers}
+        self._values = {path: reader.row(observation) for path, reader in self._readers}
 
     def act(self) -> Any:
         """The next action."""
         assert self._context is not None
         if not self._chunk:
-            observation = self._sight.of(self._seen)
-            self._chunk = [*self._runner.act(observation, [self._context])[0]]
+            observation = self._view.of(self._values)
+            self._chunk = [*self._caller.act(observation, [self._context])[0]]
             self._chunk.reverse()
         self._context.step += 1
         return self._chunk.pop()
@@ -51,5 +61,75 @@ class Player:
     def close(self) -> None:
         """End the episode under way, and the policy."""
         if self._context is not None:
-            self._runner.finish(self._context)
-        self._runner.close()
+            self._caller.finish(self._context)
+        self._caller.close()
+
+
+class Turn:
+    """Whose code is running: told to errors here, and to the host's limits through the pulse.
+
+    The pulse, a number in shared memory, is twice the steps taken, plus one while the policy acts.
+    """
+
+    def __init__(self) -> None:
+        self.policy = False
+        self._pulse: Array | None = None
+
+    def attach(self, pulse: Array) -> None:
+        """Take the worker's place in the shared memory."""
+        self._pulse = pulse
+
+    def give_to_policy(self, steps: int) -> None:
+        """The policy's code runs, after so many steps."""
+        self.policy = True
+        self._beat(2 * steps + 1)
+
+    def give_to_env(self, steps: int) -> None:
+        """The env's code runs, after so many steps."""
+        self.policy = False
+        self._beat(2 * steps)
+
+    def _beat(self, number: int) -> None:
+        if self._pulse is not None:
+            self._pulse[...] = number
+
+
+def play(
+    request: Play, player: Player, env: AnyEnv, turn: Turn, observe: Callable[[Leaves], object]
+) -> Played:
+    """Play an episode, from a reset or on from where it is, up to its end or the steps asked for.
+
+    Args:
+        request: What the host asked.
+        player: The policy.
+        env: Its env.
+        turn: Is told whose code runs.
+        observe: Called with the leaves that the next reset or step must fill.
+    """
+    needs = None if player.facts.needs is None else frozenset(player.facts.needs)
+    if request.fresh:
+        turn.give_to_policy(0)
+        player.start(context_of(request.episode))
+        turn.give_to_env(0)
+        observe(needs)
+        observation, _ = take_reset(env, request.episode.seed, request.options)
+        player.look(observation)
+    rewards: list[float] = []
+    successes: list[bool | None] = []
+    actions: list[Any] = []
+    for taken in range(request.count):
+        turn.give_to_policy(taken)
+        action = player.act()
+        turn.give_to_env(taken + 1)
+        read = player.needs_observation and not (request.final and taken + 1 == request.count)
+        observe(needs if read else frozenset())
+        observation, reward, terminated, truncated, info = take_step(env, action)
+        rewards.append(reward)
+        successes.append(success_of(info))
+        actions.append(action)
+        if terminated or truncated or (request.until_success and successes[-1]):
+            break
+        if read:
+            player.look(observation)
+    played = portable(np.stack(actions))
+    return Played(request.id, rewards, successes, played, terminated, truncated)

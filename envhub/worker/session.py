@@ -10,7 +10,7 @@ import numpy as np
 
 from envhub.errors import ContractError
 from envhub.plugins import Plugins
-from envhub.policies.load import context_of, make_caller
+from envhub.policies.load import make_caller
 from envhub.wire.memory import OUTCOME, SUCCESSES, Buffers
 from envhub.wire.messages import (
     Attach,
@@ -48,11 +48,10 @@ from envhub.worker.benchmark import (
 from envhub.worker.envcalls import success_of, take_reset, take_step
 from envhub.worker.leaves import Writer, observers, writers
 from envhub.worker.normalize import AnyEnv
-from envhub.worker.play import Player
+from envhub.worker.play import Player, Turn, play
 from envhub.worker.replies import answer_with, encoded, failure
 
-_NOTHING: frozenset[str] = frozenset()
-_UNTOLD = SUCCESSES.index(None)
+_NOT_REPORTED = SUCCESSES.index(None)
 
 
 class Descriptors(Protocol):
@@ -84,7 +83,7 @@ class Session:
         self._scoring: frozenset[str] | None = None
         self._reported: set[str] = set()
         self._player: Player | None = None
-        self._at_policy = False
+        self._turn = Turn()
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
             Load: self._load,
             Open: self._open,
@@ -101,7 +100,7 @@ class Session:
 
     def answer(self, request: Request) -> bytes:
         """Do what is asked; whatever foreign code raises becomes an answer too."""
-        self._at_policy = False
+        self._turn.policy = False
         return answer_with(self._handlers, request, where=self._where)
 
     def quick_step(self, number: int) -> bytes:
@@ -110,15 +109,15 @@ class Session:
         Returns:
             Nothing if all that came of it is in shared memory, else an answer.
         """
-        self._at_policy = False
+        self._turn.policy = False
         try:
-            told = self._quick_step(number)
-            return b"" if told is None else encoded(told)
+            reply = self._quick_step(number)
+            return b"" if reply is None else encoded(reply)
         except (Exception, SystemExit) as exc:
             return failure(number, exc, self._where())
 
     def _where(self) -> Literal["env", "policy"]:
-        return "policy" if self._at_policy else "env"
+        return "policy" if self._turn.policy else "env"
 
     def _load(self, request: Load) -> Loaded:
         self._loaded = load_benchmark(request, self._plugins)
@@ -180,7 +179,7 @@ class Session:
             encode_space(env.observation_space),
             encode_space(env.action_space),
             env.render_mode,
-            self._what_can_cross(env.metadata, "metadata"),
+            self._portable_items(env.metadata, "metadata"),
             selective=bool(self._observers),
         )
 
@@ -193,6 +192,7 @@ class Session:
             os.close(fd)
             self._channel.expect_fds(expecting=False)
         self._row = request.row
+        self._turn.attach(self._buffers.pulse[request.row, ...])
         self._outcome = self._buffers.outcome_of(request.row)
         self._writers = writers(env.observation_space, self._buffers.observations, request.row)
         return Done(request.id)
@@ -202,7 +202,7 @@ class Session:
         wanted = self._observe(request.observe)
         observation, info = take_reset(env, request.seed, request.options)
         texts = self._write(observation, wanted)
-        return WasReset(request.id, self._what_can_cross(info, "info"), texts)
+        return WasReset(request.id, self._portable_items(info, "info"), texts)
 
     def _step(self, request: Step) -> Stepped:
         env, buffers = self._open_env(), self._memory()
@@ -220,7 +220,7 @@ class Session:
             if terminated or truncated or (request.until_success and successes[-1]):
                 break
         texts = self._write(observation, wanted)
-        shown = {} if request.scored else self._what_can_cross(info, "info")
+        shown = {} if request.scored else self._portable_items(info, "info")
         seen = self._every if request.observe is None else frozenset(request.observe)
         self._scoring = seen if request.scored else None
         return Stepped(request.id, rewards, terminated, truncated, successes, shown, texts)
@@ -236,9 +236,9 @@ class Session:
         for writer in self._writers:
             writer.write(observation, texts)
         if texts or info or type(info) is not dict:
-            shown = self._what_can_cross(info, "info")
+            shown = self._portable_items(info, "info")
             return Stepped(number, [reward], terminated, truncated, [], shown, texts)
-        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, _UNTOLD)
+        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, _NOT_REPORTED)
         return None
 
     def _quick_scored_step(self, number: int, wanted: frozenset[str]) -> Stepped | None:
@@ -249,12 +249,12 @@ class Session:
         texts = self._write(observation, wanted)
         if texts:
             return Stepped(number, [reward], terminated, truncated, [success], {}, texts)
-        told = SUCCESSES.index(success)
-        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, told)
+        code = SUCCESSES.index(success)
+        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, code)
         return None
 
     def _load_policy(self, request: LoadPolicy) -> PolicyLoaded:
-        self._at_policy = True
+        self._turn.policy = True
         self._close_policy()
         spaces = decode_spaces(request.observation_space, request.action_space)
         runner = make_caller(request.policy, request.benchmark, spaces, request.source)
@@ -262,37 +262,10 @@ class Session:
         return PolicyLoaded(request.id, self._player.facts, 0)
 
     def _play(self, request: Play) -> Played:
-        """Let the policy beside the env play. One loop, no message a step."""
-        env, pulse, player = self._open_env(), self._memory().pulse, self._player
-        if player is None:
+        env, _ = self._open_env(), self._memory()
+        if self._player is None:
             raise ContractError("No policy is loaded here.")
-        if request.fresh:
-            self._at_policy, pulse[self._row] = True, 1
-            player.start(context_of(request.episode))
-            self._at_policy, pulse[self._row] = False, 0
-            self._observe(player.facts.needs)
-            observation, _ = take_reset(env, request.episode.seed, request.options)
-            player.look(observation)
-        needs = None if player.facts.needs is None else frozenset(player.facts.needs)
-        rewards: list[float] = []
-        successes: list[bool | None] = []
-        actions: list[Any] = []
-        for taken in range(request.count):
-            self._at_policy, pulse[self._row] = True, 2 * taken + 1
-            action = player.act()
-            self._at_policy, pulse[self._row] = False, 2 * taken + 2
-            read = player.hungry and not (request.final and taken + 1 == request.count)
-            self._observe(needs if read else _NOTHING)
-            observation, reward, terminated, truncated, info = take_step(env, action)
-            rewards.append(reward)
-            successes.append(success_of(info))
-            actions.append(action)
-            if terminated or truncated or (request.until_success and successes[-1]):
-                break
-            if read:
-                player.look(observation)
-        played = portable(np.stack(actions))
-        return Played(request.id, rewards, successes, played, terminated, truncated)
+        return play(request, self._player, env, self._turn, self._observe)
 
     def _render(self, request: Render) -> Returned:
         return Returned(request.id, portable(self._open_env().render()))
@@ -330,7 +303,7 @@ class Session:
                 writer.write(observation, texts)
         return texts
 
-    def _what_can_cross(self, values: object, what: str) -> dict[str, Any]:
+    def _portable_items(self, values: object, what: str) -> dict[str, Any]:
         """The items that can cross; others are left out, and named once in the log."""
         if type(values) is dict and not values:
             return values

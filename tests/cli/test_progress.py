@@ -17,7 +17,7 @@ from envhub.evaluation.engine import Engine
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import make_plan
 from envhub.results.run import Run
-from envhub.types import Benchmark, Limits, PluginSource, PolicySource, Task
+from envhub.types import Benchmark, Limits, PluginSource, PolicySource, Task, WorkerSpec
 
 BENCHMARK = Benchmark("toy", ":make", {"s": (Task("t", "do", 5),)}, episodes=8)
 
@@ -30,15 +30,13 @@ def watcher():
     plan = make_plan(BENCHMARK, BENCHMARK.suites)
     policy = PolicySource("envhub.policies.builtin", "make_zero")
     job = Job(
-        source=PluginSource("toy"),
+        spec=WorkerSpec(PluginSource("toy"), {}, Limits()),
         benchmark=BENCHMARK,
-        env_args={},
         plan=plan,
         episodes=plan.episodes[2:],
         policy=policy,
-        beside=True,
+        in_worker=True,
         workers=2,
-        limits=Limits(),
         retries=0,
     )
     engine = Engine(job, lambda record, actions: None)

@@ -309,4 +309,4 @@ def test_actions_that_no_policy_can_take():
     (record,) = outcome.records
     assert record.status == "env_error"
     assert math.isclose(record.return_, 0.0)
-    assert "is no single array; policies act in Box, Discrete, Multi" in record.error.message
+    assert "is not a single array; policies act in Box, Discrete, Multi" in record.error.message

@@ -175,7 +175,7 @@ def test_after_a_good_answer_the_next_is_wrong_or_missing(trick, kind, reason, d
 
 
 def poll_until_readable(env):
-    select.select([env._crew.remotes[0].worker.channel.fileno()], [], [])
+    select.select([env._pool.remotes[0].worker.channel.fileno()], [], [])
 
 
 def test_what_does_not_read_does_not_block_the_host(double):

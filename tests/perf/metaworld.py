@@ -28,8 +28,8 @@ TESTS = Path(__file__).parent.parent
 sys.path[0] = str(TESTS)  # else this script would be what `import metaworld` finds
 
 import envhub_metaworld  # noqa: E402
-import support.metaworld_bare as metaworld_bare  # noqa: E402
 from envhub_metaworld.tasks import suites  # noqa: E402
+from support import metaworld_bare  # noqa: E402
 
 import envhub  # noqa: E402
 

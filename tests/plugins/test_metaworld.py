@@ -16,10 +16,10 @@ from statistics import median
 import gymnasium as gym
 import numpy as np
 import pytest
-import support.metaworld_bare as metaworld_bare
 from envhub_metaworld.env import CAMERAS, make
 from envhub_metaworld.tasks import suites
 from packaging.requirements import Requirement
+from support import metaworld_bare
 from support.paths import TESTS
 
 import envhub
@@ -247,7 +247,7 @@ def test_experts_play_as_in_meta_worlds_own_loop(tmp_path):
 @needs_simulator
 def test_a_reset_is_meta_worlds_own_to_the_bit():
     names = ("soccer-v3", "push-v3", "push-back-v3", "faucet-open-v3", "shelf-place-v3", "sweep-v3")
-    start = [sys.executable, str(TESTS / "metaworld_resets.py"), "2", *names]
+    start = [sys.executable, str(TESTS / "support" / "metaworld_resets.py"), "2", *names]
     done = subprocess.run(start, capture_output=True, text=True, check=False)
     assert done.stdout == f"compared {len(names)}\n", done.stderr  # `make soak` takes all 50
 
@@ -325,7 +325,7 @@ def test_goals_follow_the_seed_and_memory_stays_flat(tmp_path):
 @pytest.mark.parametrize(("camera", "size"), [("corner2", 480), ("topview", 65)])
 def test_frames_are_those_of_meta_world(camera, size):
     own = python(
-        "import hashlib, numpy as np, metaworld_bare as bare\n"
+        "import hashlib, numpy as np, support.metaworld_bare as bare\n"
         f"for frame in bare.frames('push-v3', 3, 2, {camera!r}, {size}):\n"
         "    print(hashlib.sha256(np.ascontiguousarray(frame).tobytes()).hexdigest())",
         MUJOCO_GL="egl",
@@ -349,7 +349,7 @@ def test_frames_are_those_of_meta_world(camera, size):
 @needs_egl
 def test_frames_that_nobody_reads_change_nothing(tmp_path):
     own = python(
-        "import hashlib, numpy as np, metaworld_bare as bare\n"
+        "import hashlib, numpy as np, support.metaworld_bare as bare\n"
         "for frame in list(bare.frames('door-open-v3', 0, 4, 'corner2', 96))[::4]:\n"
         "    print(hashlib.sha256(np.ascontiguousarray(frame).tobytes()).hexdigest())",
         MUJOCO_GL="egl",

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.journals import EPISODES, NUMBERS, failed, record
+from support.paths import TESTS
 
 from envhub.errors import ExitCode, RunDirectoryError
 from envhub.records import EpisodeError
@@ -199,29 +200,62 @@ def test_what_is_not_json_is_not_written(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# A disk that is full. `/dev/full` answers every write as a full disk does.
+# A disk that is full: a real one, of 64 KiB, in a mount namespace of its own.
+
+FULL_DISK = """
+import json, sys
+from pathlib import Path
+from support.journals import EPISODES, record
+from envhub.errors import RunDirectoryError
+from envhub.results.journal import Journal
+import numpy as np
+
+directory = Path(sys.argv[1])
+journal = Journal(directory)
+journal.write("summary.json", {"a": 1})
+filler = directory / "filler"
+try:
+    filler.write_bytes(bytes(2**20))
+except OSError:
+    pass
+problems = []
+for write in (
+    lambda: journal.write("summary.json", {"a": "x" * 5000}),
+    lambda: journal.append(record(0), np.zeros(5000, np.float32)),
+):
+    try:
+        write()
+    except RunDirectoryError as error:
+        problems.append(str(error))
+kept = json.loads((directory / "summary.json").read_text())
+recorded = (directory / "episodes.jsonl").read_text()
+left = sorted(path.name for path in directory.rglob("*.part"))
+filler.unlink()
+journal.append(record(0), np.zeros(5000, np.float32))
+after = list(journal.records(EPISODES))
+print(json.dumps([problems, kept, recorded, left, after]))
+"""
 
 
-def test_no_space_for_a_file(journal, directory):
-    journal.write("summary.json", {"a": 1})
-    (directory / ".summary.json.part").symlink_to("/dev/full")
-    with pytest.raises(RunDirectoryError) as caught:
-        journal.write("summary.json", {"a": 2})
-    assert str(caught.value) == (
-        f"No space is left for {directory}. What was recorded is whole: make room and go on with "
-        f"envhub eval --resume {directory}"
+def test_no_space_for_a_file(directory):
+    mount = f"mount -t tmpfs -o size=64k tmpfs {directory}"
+    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+    if subprocess.run([*inside, mount], capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here, in a namespace of its own (unshare)")
+    run = f'{mount} && exec "$0" -c "$1" {directory}'
+    done = subprocess.run(
+        [*inside, run, sys.executable, FULL_DISK],
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert json.loads((directory / "summary.json").read_text()) == {"a": 1}
-    assert not (directory / ".summary.json.part").is_symlink()
-
-
-def test_no_space_for_the_actions_means_no_record(journal, directory):
-    (directory / "actions" / ".0.npy.part").symlink_to("/dev/full")
-    with pytest.raises(RunDirectoryError, match="No space is left"):
-        journal.append(record(0), actions(2))
-    assert lines(directory) == b""
-    journal.append(record(0), actions(2))
-    assert list(journal.records(EPISODES)) == [0]
+    problems, kept, recorded, left, after = json.loads(done.stdout)
+    assert problems == 2 * [
+        f"No space is left for {directory}. What was recorded is whole: make room and resume with "
+        f"envhub eval --resume {directory}"
+    ]
+    assert (kept, recorded, left, after) == ({"a": 1}, "", [], [0])
 
 
 def test_a_record_that_only_partly_fits_is_torn_and_dropped(directory):
@@ -229,7 +263,8 @@ def test_a_record_that_only_partly_fits_is_torn_and_dropped(directory):
     script = (
         "import resource, sys\n"
         "from pathlib import Path\n"
-        "from test_journal import record, Journal\n"
+        "from support.journals import record\n"
+        "from envhub.results.journal import Journal\n"
         "journal = Journal(Path(sys.argv[1]))\n"
         "journal.append(record(0), None)\n"
         "size = Path(sys.argv[1], 'episodes.jsonl').stat().st_size\n"
@@ -238,7 +273,7 @@ def test_a_record_that_only_partly_fits_is_torn_and_dropped(directory):
     )
     done = subprocess.run(
         [sys.executable, "-c", script, directory],
-        cwd=Path(__file__).parent,
+        cwd=TESTS,
         capture_output=True,
         text=True,
     )

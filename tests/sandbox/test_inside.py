@@ -963,7 +963,7 @@ class TestWhatWorks:
             done = subprocess.run(argv, capture_output=True, text=True)
             result = done.stdout.splitlines()[-1]
         """
-        probe = str(ROOT / "envhub/runtime/glprobe.py")
+        probe = str(ROOT / "envhub/machine/glprobe.py")
         assert json.loads(mine.run(program, given=probe)) == {"renderer": outside.renderer}
 
     def test_the_exit_status_passes_through(self, sandbox):
@@ -1028,7 +1028,8 @@ class TestChoosing:
     def ask(self, wanted: str, path: str) -> list[str]:
         """What is chosen with other tools, in a process of its own: answers are kept."""
         code = f"""if True:
-            from envhub.sandbox.bubblewrap import SandboxUnavailable, choose
+            from envhub.errors import SandboxUnavailable
+            from envhub.sandbox.choose import choose
             try:
                 print(choose({wanted!r}), choose({wanted!r}))
             except SandboxUnavailable as exc:

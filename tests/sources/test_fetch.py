@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from envhub.errors import SourceCorrupt, SourceUnavailable, UsageError
+from envhub.files import set_writable
 from envhub.refs import HubRef
 from envhub.sources import download, fetch, store
 from envhub.sources.fetch import obtain, resolve
@@ -183,7 +184,7 @@ def test_a_hub_that_is_down_says_what_is_stored(hub, ref):
 def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
     stored = obtain(ref)
     place = stored.directory.parent
-    store._set_writable(place, writable=True)
+    set_writable(place, writable=True)
     file, manifest = stored.directory / "env.py", place / "manifest.json"
     content = json.loads(manifest.read_text())
     match how:
@@ -209,7 +210,7 @@ def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
         store.load("me/env", ref.revision)
     healed = obtain(ref)
     assert (healed.directory / "env.py").read_text() == FILES["env.py"]
-    store._set_writable(place, writable=True)
+    set_writable(place, writable=True)
     (healed.directory / "env.py").write_text("import evil\n")
     hub.close()
     with pytest.raises(SourceCorrupt, match="It was removed"):
@@ -225,7 +226,7 @@ def test_links_in_a_poisoned_store_are_seen_and_not_followed(hub, ref, tmp_path)
     (outside / "__init__.py").chmod(0o600)
     files = obtain(ref).directory
     for link, target in (("helpers", outside), ("more.py", outside / "__init__.py")):
-        store._set_writable(files, writable=True)
+        set_writable(files, writable=True)
         (files / link).symlink_to(target)
         with pytest.raises(SourceCorrupt, match=f"{link} is missing or does not belong there"):
             store.load("me/env", ref.revision)
@@ -248,12 +249,15 @@ def test_several_fetch_the_same_at_once(hub, ref):
 
 
 def test_what_a_killed_fetch_left_is_removed_in_time(hub, ref):
-    left, new = store.stage(), store.stage()
+    left = store.cache_home() / "sources" / ".staged-left"
+    (left / "files").mkdir(parents=True)
     (left / "files" / "env.py").write_text("half")
     os.utime(left, (0, 0))
-    obtain(ref)
-    assert not left.exists()
-    assert new.exists()
+    with store.stage() as new:
+        obtain(ref)
+        assert not left.exists()
+        assert new.exists()
+    assert not new.exists()
 
 
 def test_several_files_are_fetched_at_once(hub, monkeypatch):

@@ -77,7 +77,7 @@ def test_the_ledger_keeps_and_forgets(tmp_path):
 def test_a_ledger_that_cannot_be_read_stops_everything(tmp_path, text):
     path = tmp_path / "trust.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match="Mend or remove it"):
+    with pytest.raises(UsageError, match="Fix or delete it"):
         Ledger(path).entries()
 
 
