@@ -834,8 +834,8 @@ class TestBounds:
         """
         most_files = min(4096, subprocess_hard_limit_of_files())
         assert sandbox.run(program) == [
-            [MEMORY_MB * 2**20] * 2, [sandbox_inside.FILE_MB * 2**20] * 2, [sandbox_inside.CPU_SECONDS] * 2,
-            [most_files] * 2, [0, 0],
+            [MEMORY_MB * 2**20] * 2, [sandbox_inside.FILE_MB * 2**20] * 2,
+            [sandbox_inside.CPU_SECONDS] * 2, [most_files] * 2, [0, 0],
         ]  # fmt: skip
 
 
