@@ -225,7 +225,7 @@ def remove_tree(directory: Path) -> None:
     try:
         shutil.rmtree(directory, ignore_errors=True)
     except RecursionError:
-        run(["rm", "-rf", "--", directory], timeout=60.0)
+        run(["/bin/rm", "-rf", "--", directory], timeout=60.0)
 
 
 def describe_exit(code: int) -> str:

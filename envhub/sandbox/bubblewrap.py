@@ -32,7 +32,7 @@ def wrap(
 
     Descriptors that are inherited pass through.
     """
-    bwrap = shutil.which("bwrap") or "bwrap"
+    bwrap = str(Path(shutil.which("bwrap") or "/usr/bin/bwrap").absolute())
     options = known_options(bwrap)
     return [
         *(bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),

@@ -14,6 +14,9 @@ _ALLOWED = frozenset({
 
 _ALLOWED_PREFIXES = ("LC_", "MUJOCO_", "NVIDIA_", "__EGL_")
 
+_SEARCHED = ("LD_LIBRARY_PATH", "PATH", "PYTHONPATH")
+"""Lists of directories. An empty or relative part would mean the directory of a process, which for
+a worker is one that foreign code can write to."""
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")
 
 # One thread a worker: more workers than cores would otherwise fight for them.
@@ -36,6 +39,9 @@ def worker_variables(
         for name, value in source.items()
         if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET.search(name)
     }
+    for name in _SEARCHED:
+        if name in chosen:
+            chosen[name] = _absolute_parts(chosen[name])
     for name in _THREADS:
         chosen.setdefault(name, "1")
     if isolated:
@@ -45,6 +51,12 @@ def worker_variables(
         chosen["PYTHONUSERBASE"] = site.getuserbase()
     fixed = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     return chosen | fixed | scratch_variables(scratch)
+
+
+def guard_variables() -> dict[str, str]:
+    """The whole environment of a guard: what the interpreter may need to be loaded."""
+    libraries = _absolute_parts(os.environ.get("LD_LIBRARY_PATH", ""))
+    return {"LD_LIBRARY_PATH": libraries} if libraries else {}
 
 
 def user_variables(*, isolated: bool) -> dict[str, str]:
@@ -57,3 +69,7 @@ def scratch_variables(scratch: Path) -> dict[str, str]:
     """Those that differ from worker to worker."""
     # Mesa looks past HOME.
     return dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
+
+
+def _absolute_parts(listed: str) -> str:
+    return ":".join(part for part in listed.split(":") if part.startswith("/"))
