@@ -197,7 +197,7 @@ class TestReferences:
             ("owner/repo:../env.py", "envhub: Invalid reference"),
             ("\x1b[2Jx", r"envhub: Invalid reference '\x1b[2Jx', at character 1"),
             ("b\u202enigol", r"'b\u202enigol', at character 2: RIGHT-TO-LEFT OVERRIDE"),
-            ("owner/repo", "envhub: owner/repo:env.py can change under your feet"),
+            ("owner/repo", "envhub: owner/repo:env.py can change at any time"),
             ("hooks", "No installed benchmark is called 'hooks'."),
         ],
     )
