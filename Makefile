@@ -61,7 +61,7 @@ docs: $(READY)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
 bench: $(SIM)
-	@for script in start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in statistics start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

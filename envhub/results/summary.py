@@ -6,7 +6,7 @@ from math import isfinite
 from statistics import mean
 
 from envhub.records import EpisodeRecord
-from envhub.results.statistics import bootstrap_tasks, wilson
+from envhub.results.statistics import Tally, stratified, tasks_like_these, wilson
 
 _DIGEST = 12
 """Hex digits of a protocol that are shown: as many as people paste of a commit."""
@@ -17,7 +17,7 @@ class Line:
     """The outcome of a task, of a suite or of everything. Rates are fractions.
 
     For a task the rate is successes over episodes, with Wilson's interval. For a suite and overall
-    it is the mean over those tasks that have a rate, with a bootstrap interval; every task weighs
+    it is the mean over those tasks that have a rate, with a stratified interval; every task weighs
     the same, however many of its episodes count.
     """
 
@@ -33,7 +33,13 @@ class Line:
     """None, as are the rate and its interval, if no task reports success or no episode counts."""
     rate: float | None = None
     ci_low: float | None = None
+    """The 95 % interval for these tasks, played again with other episodes."""
     ci_high: float | None = None
+    n_effective: float | None = None
+    """Episodes of a single pool that would tell as much; for a task, the episodes that count."""
+    ci_low_tasks: float | None = None
+    """The 95 % interval for tasks like these; None for a task, and for fewer than five."""
+    ci_high_tasks: float | None = None
     mean_return: float | None = None
     """Over episodes with status ok; None without any, or if it is not a finite number."""
     mean_steps: float | None = None
@@ -62,10 +68,10 @@ class Summary:
 def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]) -> Summary:
     """Sum up a run.
 
-    Whether the benchmark reports success is read off all episodes with status ok: one that says
-    yes or no is enough, and one that says nothing beside it is a failure. Where no episode at all
-    is ok, success is taken to be reported. So a policy that fails in every episode has a rate of
-    0, except on a benchmark that is seen to report returns only.
+    Whether success is reported is a fact about each task, read off its episodes with status ok: one
+    that says yes or no is enough, and one that says nothing beside it is a failure. A task without
+    any such episode is taken to report success if another task of the run does, or if none of the
+    run's episodes is ok: so a policy that fails in every episode has a rate of 0.
 
     Args:
         records: One for each episode, in any order, under whichever suite they were recorded.
@@ -75,14 +81,14 @@ def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[st
         ValueError: A record's task is in none of the suites.
     """
     found = _group_by_task(records, suites)
-    told = [
-        one.success is not None for each in found.values() for one in each if one.status == "ok"
-    ]
-    reports = any(told) or not told
+    reported = {task: _reports(each) for task, each in found.items()}
+    otherwise = any(reported.values()) or all(told is None for told in reported.values())
     lines: dict[str, Line] = {}
     for suite, tasks in suites.items():
         for task in tasks:
             if task not in lines:
+                told = reported[task]
+                reports = otherwise if told is None else told
                 lines[task] = _sum_up_task(suite, task, found[task], reports=reports)
     return Summary(
         tasks=tuple(lines.values()),
@@ -136,6 +142,12 @@ def _group_by_task(
     return found
 
 
+def _reports(records: list[EpisodeRecord]) -> bool | None:
+    """Whether a task's episodes say if they succeeded; None if none was played to its end."""
+    told = [record.success is not None for record in records if record.status == "ok"]
+    return any(told) if told else None
+
+
 def _sum_up_task(suite: str, task: str, records: list[EpisodeRecord], *, reports: bool) -> Line:
     ok = [record for record in records if record.status == "ok"]
     n = sum(record.counts for record in records)
@@ -164,7 +176,14 @@ def _rate_task(line: Line, successes: int) -> Line:
     if not line.n:
         return line
     low, high = wilson(successes, line.n)
-    return replace(line, successes=successes, rate=successes / line.n, ci_low=low, ci_high=high)
+    return replace(
+        line,
+        successes=successes,
+        rate=successes / line.n,
+        ci_low=low,
+        ci_high=high,
+        n_effective=float(line.n),
+    )
 
 
 def _average(suite: str | None, tasks: list[Line]) -> Line:
@@ -184,23 +203,17 @@ def _average(suite: str | None, tasks: list[Line]) -> Line:
     return _rate_tasks(line, tallies) if tallies else line
 
 
-def _rate_tasks(line: Line, tallies: list[tuple[int, int]]) -> Line:
-    low, high = _interval(tallies)
+def _rate_tasks(line: Line, tallies: list[Tally]) -> Line:
+    these, alike = stratified(tallies), tasks_like_these(tallies)
     return replace(
         line,
         successes=sum(successes for successes, _ in tallies),
         rate=_mean([successes / n for successes, n in tallies]),
-        ci_low=low,
-        ci_high=high,
-    )
-
-
-def _interval(tallies: list[tuple[int, int]]) -> tuple[float, float]:
-    """A bootstrap over tasks; a single task has Wilson's interval, which is never empty."""
-    if len(tallies) == 1:
-        return wilson(*tallies[0])
-    return bootstrap_tasks(
-        [[True] * successes + [False] * (n - successes) for successes, n in tallies]
+        ci_low=these.low,
+        ci_high=these.high,
+        n_effective=these.n_effective,
+        ci_low_tasks=alike.low if alike else None,
+        ci_high_tasks=alike.high if alike else None,
     )
 
 
