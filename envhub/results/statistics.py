@@ -7,6 +7,7 @@ All are Wilson's, with the number of episodes that would tell as much in one poo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import exp, lgamma, log, log1p, sqrt
 from statistics import NormalDist, variance
 
@@ -91,6 +92,7 @@ def tasks_like_these(tallies: Sequence[Tally], confidence: float = 0.95) -> Inte
     return Interval(*_score_interval(rate, n_effective, confidence), n_effective)
 
 
+@cache
 def student_quantile(probability: float, degrees: int) -> float:
     """The quantile of Student's t distribution, for probabilities from one half up."""
     if probability == 0.5:

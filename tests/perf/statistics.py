@@ -13,12 +13,12 @@ from pathlib import Path
 sys.path.remove(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parent))
 
-import argparse  # noqa: E402
+import argparse
 
-import numpy as np  # noqa: E402
-from measure import report  # noqa: E402
+import numpy as np
+from measure import report
 
-from envhub.results.statistics import stratified, tasks_like_these  # noqa: E402
+from envhub.results.statistics import stratified, tasks_like_these
 
 DESIGNS = [(1, 50), (3, 20), (10, 5), (10, 10), (10, 50), (50, 10), (40, 50), (130, 50)]
 """Tasks, and episodes per task."""
