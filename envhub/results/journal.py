@@ -235,8 +235,8 @@ class _readable_errors:  # noqa: N801 - used like a function
             return
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunDirectoryError(
-                f"No space is left for {self._directory}. What was recorded is whole: make room "
-                f"and resume with envhub eval --resume {self._directory}"
+                f"No space is left for {self._directory}. All records so far are complete: free "
+                f"some space and resume with envhub eval --resume {self._directory}"
             ) from exc
         reason = exc.strerror or str(exc)
         raise RunDirectoryError(f"{self._directory} cannot be written: {reason}.") from exc

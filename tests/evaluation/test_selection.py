@@ -67,12 +67,12 @@ def test_select(benchmark, suites, tasks, expected):
     ("suites", "tasks", "problem", "matches"),
     [
         (["esy"], (), "No suite is called 'esy'. Did you mean 'easy'?", ("easy",)),
-        (["easy", "x"], (), "No suite is called 'x'. There is all, easy, hard, held-out.", ()),
+        (["easy", "x"], (), "No suite is called 'x'. Available: all, easy, hard, held-out.", ()),
         (["al"], (), "No suite is called 'al'. Did you mean 'all'?", ("all",)),
         (["Easy"], (), "No suite is called 'Easy'. Did you mean 'easy'?", ("easy",)),
         ((), ["rech"], "No task is called 'rech'. Did you mean 'reach'?", ("reach",)),
-        ((), ["reach", "x"], "No task is called 'x'. There is open, pick, push, reach.", ()),
-        (["easy"], ["pick"], "No task of easy is called 'pick'. There is push, reach.", ()),
+        ((), ["reach", "x"], "No task is called 'x'. Available: open, pick, push, reach.", ()),
+        (["easy"], ["pick"], "No task of easy is called 'pick'. Available: push, reach.", ()),
         (
             ["easy", "held-out"],
             ["pik"],
