@@ -76,7 +76,7 @@ def test_select(benchmark, suites, tasks, expected):
         (
             ["easy", "held-out"],
             ["pik"],
-            "No task of easy, held-out is called 'pik'. There is open, push, reach.",
+            "No task of easy, held-out is called 'pik'. Available: open, push, reach.",
             (),
         ),
         (["all"], ["pik"], "No task of easy, hard, held-out is called 'pik'.", ("pick",)),
