@@ -189,7 +189,7 @@ class TestExitCodes:
             ([str(WALK), "--env-arg", "pause=NaN"], "pause: NaN is not a 64-bit number."),
             ([str(WALK), "--policy-arg", f"noise={2**64}"], f"{2**64} is not a 64-bit number."),
             ([str(WALK), "--timeout", "nap=3"], "Available: start, reset, step, act."),
-            (["--resume", "nowhere"], "nowhere holds no run: there is no run.json."),
+            (["--resume", "nowhere"], "nowhere is not a run: it has no run.json."),
             (
                 ["--resume", "nowhere", "./run_walk"],
                 "--resume takes the benchmark from the run: leave",
@@ -236,7 +236,10 @@ class TestExitCodes:
         ("arguments", "said"),
         [
             (["./run_walk", "--policy", f"{WALKERS}:unmade"], "ValueError: no weights"),
-            (["./run_walk", "--policy", f"{WALKERS}:no_policy"], "object is no policy: it has no"),
+            (
+                ["./run_walk", "--policy", f"{WALKERS}:no_policy"],
+                "object is not a policy: it has no",
+            ),
             (["./run_walk", "--policy", f"{WALKERS}:gone"], "gone"),
             (["./raises"], "--debug shows the traceback."),
             (["./no_horizon"], "--max-steps"),
@@ -253,7 +256,9 @@ class TestExitCodes:
             *("eval", "./run_walk", "--task", "near", "--episodes", 50, "--workers", 0),
             *("--env-arg", f"gate={gate}", "--retries", 0, "--out", out),
         )
-        refused(answer, 4, "The first 12 attempts failed alike.", "the ground gave way")
+        refused(
+            answer, 4, "The first 12 attempts failed with the same error.", "the ground gave way"
+        )
 
 
 class TestDirectories:
@@ -310,7 +315,7 @@ class TestResume:
         [
             (
                 "policy.py",
-                "The policy ./policy.py has changed since run was begun. Start a new run",
+                "The policy ./policy.py has changed since run was started. Start a new run",
             ),
             ("walk/env.py", "The benchmark (env.py) or its packages have changed since run was"),
             ("walk/scene.xml", "The benchmark (scene.xml) or its packages have changed since run"),
