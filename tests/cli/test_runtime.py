@@ -60,7 +60,7 @@ def listed() -> list[dict[str, object]]:
 
 
 def test_building_listing_removing(home):
-    assert run("runtime", "list")[0] == "No runtime is built.\n"
+    assert run("runtime", "list")[0] == "No runtimes are built.\n"
     out, err = run("runtime", "build", "./env")
     key, python = out.split()
     assert python == str(home / f"runtimes/{key}/venv/bin/python")
@@ -168,7 +168,7 @@ def test_a_reference_on_the_hub_needs_no_consent(local_hub, monkeypatch):
     key = run("runtime", "build", f"me/env@{commit}")[0].split()[0]
     out, err = run("runtime", "build", "me/env@main")
     assert out.split()[0] == key
-    assert f"me/env@main:env.py is me/env@{commit}:env.py now" in err
+    assert f"me/env@main:env.py is currently me/env@{commit}:env.py." in err
     assert "--locked needs envhub.lock" in run("runtime", "build", f"me/env@{commit}", "--locked",
                                                code=2)[1]  # fmt: skip
     run("lock", f"me/env@{commit}")
