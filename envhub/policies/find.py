@@ -1,4 +1,4 @@
-"""TODO policies.find."""
+"""What `--policy` means."""
 
 import re
 from collections.abc import Mapping
