@@ -1,4 +1,4 @@
-"""The environment variables that a worker may see. Everything else is cleared."""
+"""The environment variables of a worker. All others are cleared."""
 
 import os
 import re
@@ -19,19 +19,19 @@ _SEARCHED = ("LD_LIBRARY_PATH", "PATH", "PYTHONPATH")
 a worker is one that foreign code can write to."""
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")
 
-# One thread a worker: more workers than cores would otherwise fight for them.
+# One thread per worker, so that workers do not compete for the cores.
 _THREADS = ("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def worker_variables(
     scratch: Path, *, given: Mapping[str, str] | None = None, isolated: bool = False
 ) -> dict[str, str]:
-    """The whole environment of a worker whose home and temporary directory is `scratch`.
+    """Return the whole environment of a worker whose home and temporary directory is `scratch`.
 
     Args:
-        scratch: An empty directory of the worker's own.
-        given: The variables to choose from; this process's own unless said.
-        isolated: Whether it runs in a runtime, which sees no packages of the host.
+        scratch: An empty directory for this worker only.
+        given: The variables to choose from; None: those of this process.
+        isolated: Whether the worker runs in a runtime, which sees no packages of the host.
     """
     source = os.environ if given is None else given
     chosen = {
@@ -60,14 +60,14 @@ def guard_variables() -> dict[str, str]:
 
 
 def user_variables(*, isolated: bool) -> dict[str, str]:
-    """The user's own variables, without those that bring the host's packages into a runtime."""
+    """Return the user's variables; for a runtime without those that add the host's packages."""
     left_out = ("PYTHONPATH", "PYTHONHOME") if isolated else ()
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
 def scratch_variables(scratch: Path) -> dict[str, str]:
-    """Those that differ from worker to worker."""
-    # Mesa looks past HOME.
+    """Return the variables that differ from worker to worker."""
+    # Mesa looks for its cache in XDG_CACHE_HOME, but not in HOME.
     return dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
 
 

@@ -299,7 +299,7 @@ class TestRendering:
         monkeypatch.setenv("MUJOCO_EGL_DEVICE_ID", device)
         answer = probe_gl("egl")
         assert isinstance(answer, Fails)
-        assert answer.problem.startswith(f"MUJOCO_EGL_DEVICE_ID is '{device}', and EGL has ")
+        assert answer.problem.startswith(f"MUJOCO_EGL_DEVICE_ID is '{device}', but EGL has ")
 
     @needs_egl
     def test_the_device_that_is_named(self, monkeypatch):
@@ -331,7 +331,7 @@ class TestRendering:
         assert answer.problem.endswith("undefined symbol: OSMesaCreateContextExt")
 
     def test_a_driver_that_hangs(self):
-        assert probe_gl("egl", timeout=0.001) == Fails("it did not draw within 0.001 s")
+        assert probe_gl("egl", timeout=0.001) == Fails("the GL probe did not end within 0.001 s")
 
     @pytest.mark.parametrize(
         ("done", "answer"),
@@ -339,12 +339,12 @@ class TestRendering:
             (Finished(0, '{"renderer": "x"}\n', "noise"), Renders("x")),
             (Finished(0, 'driver says hi\n{"renderer": "x"}\n', ""), Renders("x")),
             (Finished(-11, '{"renderer": "x"}\n', ""), Renders("x")),
-            (Finished(-11, "", ""), Fails("the process that drew was killed by SIGSEGV")),
+            (Finished(-11, "", ""), Fails("the GL probe was killed by SIGSEGV")),
             (
                 Finished(1, "", "Traceback\nKeyError: 'vulkan'\n"),
-                Fails("the process that drew ended with exit code 1: KeyError: 'vulkan'"),
+                Fails("the GL probe ended with exit code 1: KeyError: 'vulkan'"),
             ),
-            (Finished(0, "7\n", ""), Fails("the process that drew said 7")),
+            (Finished(0, "7\n", ""), Fails("the GL probe answered 7")),
         ],
     )
     def test_answers(self, done, answer):

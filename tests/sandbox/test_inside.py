@@ -1,7 +1,7 @@
 """Hostile programs in real sandboxes: what they try, and that nothing comes of it.
 
 Each program runs as a worker would: a launcher, which stands for the guard, starts an interpreter
-by `command`, bounds it and supervises it; inside, the process shuts itself in by `confine` and only
+by `command`, limits and supervises it; inside, the process confines itself by `confine` and only
 then runs the program. As root everything is tried as an ordinary user too.
 """
 
@@ -989,7 +989,7 @@ def test_a_process_with_threads_is_not_shut_in(directory):
             print(exc)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    expected = "A process with several threads cannot be shut in: only one would be.\n"
+    expected = "A process with several threads cannot be confined: only one would be.\n"
     assert (done.stdout, done.stderr) == (expected, "")
 
 
