@@ -1,4 +1,4 @@
-"""A loaded benchmark: what it declares, and how its envs are made. Lives in the worker."""
+"""A loaded benchmark: its declaration, and how its envs are made. Runs in the worker."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +16,14 @@ from envhub.worker.normalize import AnyEnv
 from envhub.worker.published import PublishedBenchmark
 
 DeclaredSpaces = tuple[Any, Any]
-"""As the benchmark's own code gives them."""
+"""The observation space and the action space, as the benchmark's own code returns them."""
+
+_RELEVANT = (
+    "bddl", "dm-control", "genesis-world", "gym-aloha", "gym-pusht", "gymnasium", "hf-libero",
+    "isaaclab", "isaacsim", "jax", "libero", "mani-skill", "maniskill", "metaworld", "mujoco",
+    "mujoco-mjx", "numpy", "pybullet", "robosuite", "sapien", "scipy", "torch",
+)  # fmt: skip
+"""Packages that can change what a simulator computes."""
 
 
 class LoadedBenchmark(Protocol):
@@ -25,46 +32,12 @@ class LoadedBenchmark(Protocol):
     benchmark: Benchmark
 
     def make(self, suite: str, task: Task) -> AnyEnv:
-        """A new env of a task, without the wrappers of other plugins."""
+        """Make a new env of a task, without the wrappers of other plugins."""
         ...
 
     def spaces(self, task: Task) -> DeclaredSpaces | None:
-        """The observation and action space of a task, if they are known without its env."""
+        """Return the spaces of a task if they are known without its env, else None."""
         ...
-
-
-def load_benchmark(request: Load, plugins: Plugins) -> LoadedBenchmark:
-    """Load what a request names.
-
-    Raises:
-        ContractError: It cannot be used as a benchmark; says why.
-    """
-    for name in request.plugins:
-        plugins.load(name)
-    match request.source:
-        case str() as name:
-            plugins.load(name)
-            return DeclaredBenchmark(plugins.benchmark(name), None, request.env_args)
-        case FileSource() as source:
-            return _load_source(source, request, plugins)
-
-
-def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedBenchmark:
-    module = load_file(Path(source.directory), source.file, source.package)
-    make_env = getattr(module, "make_env", None)
-    # Callables only: a plugin's package that the file imports is called envhub_... too.
-    if any(name.startswith("envhub_") and callable(item) for name, item in vars(module).items()):
-        plugins.register(module, source.name)
-        declared = plugins.benchmarks(source.name)
-        if len(declared) != 1:
-            raise ContractError(f"{source.file} declares {len(declared)} benchmarks; declare one.")
-        return DeclaredBenchmark(declared[0], module, request.env_args)
-    if callable(make_env):
-        return PublishedBenchmark(make_env, source.name, request.env_args, request.horizon)
-    raise ContractError(
-        f"{source.file} is no benchmark: it has neither a function make_env(n_envs, ...) nor "
-        "hooks marked with @envhub.hookimpl. Add one of them."
-    )
 
 
 class DeclaredBenchmark:
@@ -82,8 +55,8 @@ class DeclaredBenchmark:
         make: Any = load_object(self.benchmark.make, self._module)
         env = make(task, **self._env_args)
         if not isinstance(env, gym.Env):
-            kind = type(env).__name__
-            raise ContractError(f"{self.benchmark.make} returned a {kind}, not a gymnasium Env.")
+            name = type(env).__name__
+            raise ContractError(f"{self.benchmark.make} returned a {name}, not a gymnasium Env.")
         return env
 
     def spaces(self, task: Task) -> DeclaredSpaces | None:
@@ -95,33 +68,60 @@ class DeclaredBenchmark:
         match function(task, **self._env_args):
             case (gym.Space() as observation, gym.Space() as action):
                 return observation, action
-        raise ContractError(f"{target} must return the observation and the action space.")
+        raise ContractError(f"{target} must return the observation space and the action space.")
+
+
+def load_benchmark(request: Load, plugins: Plugins) -> LoadedBenchmark:
+    """Load the benchmark that a request names, and the plugins whose hooks apply.
+
+    Raises:
+        ContractError: The source is not a usable benchmark; the error says why.
+    """
+    for name in request.plugins:
+        plugins.load(name)
+    match request.source:
+        case str() as name:
+            plugins.load(name)
+            return DeclaredBenchmark(plugins.benchmark(name), None, request.env_args)
+        case FileSource() as source:
+            return _load_source(source, request, plugins)
 
 
 def find_task(benchmark: Benchmark, suite: str, name: str) -> Task:
-    """The task of a suite."""
+    """Return the task of a suite by its name."""
     for task in benchmark.suites.get(suite, ()):
         if task.name == name:
             return task
     raise UnknownName("task", name, benchmark.tasks())
 
 
-_RELEVANT = (  # packages that can change what a simulator computes
-    "bddl", "dm-control", "genesis-world", "gym-aloha", "gym-pusht", "gymnasium", "hf-libero",
-    "isaaclab", "isaacsim", "jax", "libero", "mani-skill", "maniskill", "metaworld", "mujoco",
-    "mujoco-mjx", "numpy", "pybullet", "robosuite", "sapien", "scipy", "torch",
-)  # fmt: skip
-
-
 def relevant_packages() -> dict[str, str]:
-    """The versions of those that are installed here; none is imported."""
-    # Imported here: only the first worker of a run is asked for them, and it takes 12 ms.
+    """Return the installed versions of `_RELEVANT`, without importing any of them."""
+    # Imported here, because it takes 12 ms and only the first worker of a run needs it.
     from importlib import metadata
 
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in _RELEVANT:
         try:
-            _, found[name] = name_and_version(metadata.distribution(name))
+            _, versions[name] = name_and_version(metadata.distribution(name))
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
+
+
+def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedBenchmark:
+    module = load_file(Path(source.directory), source.file, source.package)
+    make_env = getattr(module, "make_env", None)
+    # Callables only: the file may import a plugin's package, whose name begins with envhub_ too.
+    if any(name.startswith("envhub_") and callable(item) for name, item in vars(module).items()):
+        plugins.register(module, source.name)
+        declared = plugins.benchmarks(source.name)
+        if len(declared) != 1:
+            raise ContractError(f"{source.file} declares {len(declared)} benchmarks; declare one.")
+        return DeclaredBenchmark(declared[0], module, request.env_args)
+    if callable(make_env):
+        return PublishedBenchmark(make_env, source.name, request.env_args, request.horizon)
+    raise ContractError(
+        f"{source.file} is not a benchmark: it has neither a function make_env(n_envs, ...) nor "
+        "hooks marked with @envhub.hookimpl. Add one of them."
+    )

@@ -1,4 +1,4 @@
-"""What a policy's own process does with each request."""
+"""Answering the host's requests in a policy's own process."""
 
 import os
 from collections.abc import Callable
@@ -27,13 +27,13 @@ from envhub.worker.replies import answer_with, failure
 
 
 class PolicySession:
-    """Policies, one for each pair of spaces, and the memory of the envs that they see."""
+    """The state of a policy process: a policy per pair of spaces, and the memory of the envs."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._runners: list[PolicyCaller] = []
+        self._callers: list[PolicyCaller] = []
         self._spaces: list[Spaces] = []
-        self._sights: list[ObservationView] = []
+        self._views: list[ObservationView] = []
         self._slots: dict[int, Buffers] = {}
         self._contexts: dict[int, tuple[Context, PolicyCaller]] = {}
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
@@ -43,26 +43,26 @@ class PolicySession:
         }
 
     def answer(self, request: Request) -> bytes:
-        """Do what is asked; whatever the policy raises becomes an answer too."""
+        """Answer a request; an exception of the policy becomes an answer too."""
         return answer_with(self._handlers, request, where=lambda: "policy")
 
     def quick_step(self, number: int) -> bytes:
-        """Only envs are stepped."""
+        """Refuse: a policy process has no env to step."""
         return failure(number, ContractError("A policy takes no steps."), "policy")
 
     def close(self) -> None:
-        """Finish what is under way, and close the policies."""
+        """Finish the episodes that are under way, and close the policies."""
         self._finish(tuple(self._contexts))
-        for runner in self._runners:
-            runner.close()
+        for caller in self._callers:
+            caller.close()
 
     def _load(self, request: LoadPolicy) -> PolicyLoaded:
         spaces = decode_spaces(request.observation_space, request.action_space)
-        runner = make_caller(request.policy, request.benchmark, spaces, request.source)
-        self._runners.append(runner)
+        caller = make_caller(request.policy, request.benchmark, spaces, request.source)
+        self._callers.append(caller)
         self._spaces.append(spaces)
-        self._sights.append(ObservationView(spaces[0], runner.facts.needs))
-        return PolicyLoaded(request.id, runner.facts, len(self._runners) - 1)
+        self._views.append(ObservationView(spaces[0], caller.facts.needs))
+        return PolicyLoaded(request.id, caller.facts, len(self._callers) - 1)
 
     def _map(self, request: MapSlot) -> Done:
         fd = self._channel.take_fd()
@@ -73,31 +73,31 @@ class PolicySession:
         return Done(request.id)
 
     def _act(self, request: Act) -> Acted:
-        runner = self._runners[request.policy]
+        caller = self._callers[request.policy]
         self._finish(request.finish)
-        for told in request.begin:
-            context = context_of(told)
-            self._contexts[told.number] = context, runner
-            runner.start(context)
-        episodes = [self._context(seen) for seen in request.rows]
-        observation = self._sights[request.policy].batch(request.rows, self._value)
-        actions = runner.act(observation, episodes)
+        for episode in request.begin:
+            context = context_of(episode)
+            self._contexts[episode.number] = context, caller
+            caller.start(context)
+        episodes = [self._context(row) for row in request.rows]
+        observation = self._views[request.policy].batch(request.rows, self._value)
+        actions = caller.act(observation, episodes)
         return Acted(request.id, portable(actions))
 
     def _finish(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
             if number in self._contexts:
-                context, runner = self._contexts.pop(number)
-                runner.finish(context)
+                context, caller = self._contexts.pop(number)
+                caller.finish(context)
 
-    def _value(self, seen: BatchRow, path: str) -> Any:
-        if path in seen.texts:
-            return seen.texts[path]
-        return self._slots[seen.slot].observations[path][0]
+    def _value(self, row: BatchRow, path: str) -> Any:
+        if path in row.texts:
+            return row.texts[path]
+        return self._slots[row.slot].observations[path][0]
 
-    def _context(self, seen: BatchRow) -> Context:
-        if seen.number not in self._contexts:
-            raise ContractError(f"Episode {seen.number} was never begun here.")
-        context, _ = self._contexts[seen.number]
-        context.step = seen.step
+    def _context(self, row: BatchRow) -> Context:
+        if row.number not in self._contexts:
+            raise ContractError(f"Episode {row.number} was not started in this process.")
+        context, _ = self._contexts[row.number]
+        context.step = row.step
         return context
