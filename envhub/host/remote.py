@@ -188,12 +188,12 @@ class RemoteEnv:
         """Close the env; the worker stays alive."""
         self.worker.ask(Close(self._next()), self._limits.close, "close")
 
-    def answer(self, kind: type[R]) -> R:
+    def answer(self, reply_type: type[R]) -> R:
         """Wait for the answer; raise the error if the request failed."""
         outcome = self.worker.wait()
         if isinstance(outcome, WorkerError):
             raise outcome
-        assert isinstance(outcome, kind)  # `messages.check` made sure of it
+        assert isinstance(outcome, reply_type)  # `messages.check` made sure of it
         return outcome
 
     def spaces(

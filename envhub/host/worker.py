@@ -172,7 +172,7 @@ class Worker:
             self.fail(self.broken(exc))
         except EOFError:
             # A dying process closes its channel before its pidfd reports the end. A worker that
-            # closes it and lives on cannot be asked anything again.
+            # closes it and does not end cannot be asked anything again.
             if self.child.poll() is None and not self.child.wait(1.0):
                 self.fail(self.broken(BrokenChannel("it closed its channel")))
             else:

@@ -57,19 +57,19 @@ class WorkerPool:
             self.batches = Batches(self.buffers.observations)
         return self.buffers
 
-    def ask_all(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
+    def ask_all(self, ask: Callable[[int, RemoteEnv], None], reply_type: type[R]) -> list[R]:
         """Ask all envs and wait; if one fails, end all workers and raise its error."""
-        return self.ask(range(len(self.remotes)), ask, kind)
+        return self.ask(range(len(self.remotes)), ask, reply_type)
 
     def ask(
-        self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None], kind: type[R]
+        self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None], reply_type: type[R]
     ) -> list[R]:
         """Ask some envs and wait; if one fails, end all workers and raise its error."""
         outcomes = self._exchange(rows, ask)
         self._raise_first(outcomes)
         return outcomes  # type: ignore[return-value]  # `messages.check` made sure of it
 
-    def query(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
+    def query(self, ask: Callable[[int, RemoteEnv], None], reply_type: type[R]) -> list[R]:
         """Ask all envs something that may fail; raise the first error, but keep the workers."""
         outcomes = self._exchange(range(len(self.remotes)), ask)
         if any(remote.worker.ended for remote in self.remotes):
@@ -77,7 +77,7 @@ class WorkerPool:
         for outcome in outcomes:
             if isinstance(outcome, WorkerError):
                 raise outcome
-        return [outcome for outcome in outcomes if isinstance(outcome, kind)]
+        return [outcome for outcome in outcomes if isinstance(outcome, reply_type)]
 
     def quick_step(self, on_answer: Callable[[int], None] | None) -> Array | list[Stepped]:
         """Step every env with its action in shared memory.
