@@ -258,12 +258,12 @@ def test_a_version_that_was_not_compared_is_reset_as_it_resets_itself(version, l
     script = f"""if True:
         from envhub_metaworld import simulator
         simulator.version = lambda _: {version!r}
-        called, at_rest = [], simulator._place_at_rest
-        simulator._place_at_rest = lambda env: called.append(env) or at_rest(env)
+        called, place = [], simulator._place_without_physics
+        simulator._place_without_physics = lambda env: called.append(env) or place(env)
         mine, own = (simulator.build("reach-v3") for _ in range(2))
         for env in (mine, own):
             env.seed(3)
-        state, _ = simulator.place_anew(mine)
+        state, _ = simulator.reset_simulator(mine)
         print(bool(called), state.tobytes() == own.reset()[0].tobytes())
     """
     done = subprocess.run(

@@ -171,7 +171,7 @@ BAD_FILES = {
     "no_benchmark": (
         ContractError,
         (
-            "env.py is no benchmark: it has neither a function make_env(n_envs, ...) nor hooks"
+            "env.py is not a benchmark: it has neither a function make_env(n_envs, ...) nor hooks"
             " marked with @envhub.hookimpl. Add one of them."
         ),
     ),
@@ -251,10 +251,10 @@ class TestArguments:
                 {"size": 2},
                 "make_env(n_envs=1) takes no argument 'size': leave that --env-arg out.",
             ),
-            ({"n_envs": 4}, "n_envs is EnvHub's to give: leave that --env-arg out."),
+            ({"n_envs": 4}, "EnvHub sets n_envs itself: leave that --env-arg out."),
             (
                 {"use_async_envs": True},
-                "use_async_envs is EnvHub's to give: leave that --env-arg out.",
+                "EnvHub sets use_async_envs itself: leave that --env-arg out.",
             ),
         ],
     )

@@ -215,13 +215,13 @@ REFUSED = {
         QuacksLikeEnv,
         1,
         (),
-        f"found a {__name__}.QuacksLikeEnv, which is like an Env but is none (it must be gym",
+        f"found a {__name__}.QuacksLikeEnv, which is like an Env but is not a subclass of gym",
     ),
     "like a VectorEnv": (
         QuacksLikeVectorEnv,
         2,
         (),
-        f"found a {__name__}.QuacksLikeVectorEnv, which is like a VectorEnv but is none (it must",
+        f"found a {__name__}.QuacksLikeVectorEnv, which is like a VectorEnv but is not a sub",
     ),
     "steps only": (StepsOnly, 1, (), f"found a {__name__}.StepsOnly."),
     # Mappings
@@ -239,7 +239,7 @@ REFUSED = {
         lambda: {"near": {"a": QuacksLikeVectorEnv()}},
         2,
         ("near", "a"),
-        f"at near / a: a {__name__}.QuacksLikeVectorEnv, which is like a VectorEnv but is none",
+        f"at near / a: a {__name__}.QuacksLikeVectorEnv, which is like a VectorEnv but is not a",
     ),
     "too deep": (
         lambda: {"walk": {"near": {"a": Reach}}},
@@ -251,13 +251,13 @@ REFUSED = {
         lambda: {"near": {"a": Reach()}, "b": Reach()},
         1,
         ("b",),
-        f"key 'b' holds a {__name__}.Reach beside mappings.",
+        f"key 'b' holds a {__name__}.Reach, while other keys hold mappings.",
     ),
     "a VectorEnv beside mappings": (
         lambda: {"b": vector(1), "near": {"a": Reach()}},
         1,
         ("b",),
-        "key 'b' holds a gymnasium.vector.sync_vector_env.SyncVectorEnv beside mappings.",
+        "key 'b' holds a gymnasium.vector.sync_vector_env.SyncVectorEnv, while other keys hold",
     ),
     # Keys
     "a bool": (lambda: {True: Reach}, 1, (True,), "found the key True, which is neither text"),
@@ -381,7 +381,7 @@ REFUSED = {
         lambda: QuacksLikeEnv,
         1,
         ("walk", "walk"),
-        f"a callable that made a {__name__}.QuacksLikeEnv, which is like an Env but is none",
+        f"a callable that made a {__name__}.QuacksLikeEnv, which is like an Env but is not a",
     ),
     "a list of callables that make vector envs": (
         lambda: [lambda: vector(2), lambda: vector(2)],
