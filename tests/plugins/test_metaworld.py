@@ -186,8 +186,8 @@ def test_without_the_simulator_the_error_says_what_to_install(tmp_path):
         "try: import_metaworld()\nexcept Exception as exc: print(exc)"
     )
     said = python(code, PYTHONPATH=str(tmp_path))
-    assert said.startswith("Meta-World cannot be imported here: No module named metaworld.")
-    assert "pip install 'envhub-metaworld[sim]'" in said
+    assert said.startswith("Meta-World cannot be imported: No module named metaworld.")
+    assert "pip install './plugins/metaworld[sim]'" in said
 
 
 @needs_simulator
