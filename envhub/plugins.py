@@ -129,9 +129,7 @@ class Plugins:
         """Register a module with hooks, possibly under several names, or refuse it."""
         with _boundary(name, "cannot be registered", distribution):
             if name in self._modules:
-                raise _Mistake(
-                    "has the name of a plugin that is already loaded: rename one of them."
-                )
+                raise _Mistake("has the name of a loaded plugin: rename one of them.")
             if module not in self._modules.values():
                 self._check(module)
                 try:
