@@ -222,7 +222,7 @@ class TestReferences:
         [
             ("dummy-7", "No installed benchmark is called 'dummy-7'. Did you mean 'dummy-"),
             ("zzz", "called 'zzz'. Available: dummy-00, dummy-01, dummy-02, "),
-            ("yyy", "more. A local one is written ./NAME, one on the Hub owner/repo@"),
+            ("yyy", "more. Write ./NAME for a local benchmark, owner/repo@"),
         ],
     )
     def test_a_name_that_is_not_installed(self, site, name, said):
@@ -264,7 +264,7 @@ BAD = {
     "no_benchmark": ("env.py is not a benchmark: it has neither", "Add one of them."),
     "bad_return": ("make_env must return a gymnasium Env", "at suite / task: an int."),
     "misspelled_hook": (
-        "'misspelled_hook' implements envhub_benchmark, which is no hook; the hooks are",
+        "'misspelled_hook' implements envhub_benchmark, which is not a hook; the hooks are",
         "envhub_benchmarks",
     ),
     "two_benchmarks": ("env.py declares 2 benchmarks; declare one.",),

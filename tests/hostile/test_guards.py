@@ -245,21 +245,32 @@ def test_output_is_escaped(without, publish, sandbox):
     assert "\x07\x08\x08all" in without(edit)(*trusted(ref, "--sandbox", sandbox)).stderr
 
 
+BACKEND = """
+def prepare_metadata_for_build_wheel(directory, settings=None):
+    open({marker!r}, "w")
+    raise SystemExit("that was all")
+"""
+
+
 def test_the_filter_of_requirements(without, tmp_path):
-    """A requirement that is an option of the tool makes it read a file of the user's."""
-    secret = tmp_path / "secret.txt"
-    secret.write_text("planted-secret-package==1.0\n")
-    directory = tmp_path / "bench"
-    shutil.copytree(ASSETS / "published", directory)
-    env = directory / "env.py"
-    block = f'# /// script\n# dependencies = ["-r {secret}"]\n# ///\n'
-    env.write_text(block + env.read_text())
-    arguments = ("info", str(directory), "--runtime", "isolated")
-    done = without()(*arguments, UV_OFFLINE="1")
-    assert (done.returncode, "planted" in done.stderr) == (4, False), done.stderr
-    head = "def _check_package(text: str, name: str) -> str:\n"
-    edit = Edit("sources/requirements.py", head, f"{head}    return text\n")
-    assert "planted-secret-package" in without(edit)(*arguments, UV_OFFLINE="1").stderr
+    """A requirement that is a directory makes the tool run the build of what lies there."""
+    marker, project, bench = (tmp_path / name for name in ("marker", "project", "bench"))
+    project.mkdir()
+    (project / "backend.py").write_text(BACKEND.format(marker=str(marker)))
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    shutil.copytree(ASSETS / "published", bench)
+    block = f'# /// script\n# dependencies = ["gadget @ {project.as_uri()}"]\n# ///\n'
+    (bench / "env.py").write_text(block + (bench / "env.py").read_text())
+    edits = (
+        Edit("sources/requirements.py", "if requirement.url is not None:", "if False:"),
+        Edit("runtime/resolve.py", '"--only-binary", ":all:", ', ""),
+    )
+    for run, written in ((without(), False), (without(*edits), True)):
+        done = run("info", str(bench), "--runtime", "isolated", UV_OFFLINE="1")
+        assert marker.exists() == written, done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_a_copy_without_any_edit_is_the_package(without):

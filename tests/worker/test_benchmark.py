@@ -179,8 +179,8 @@ BAD_FILES = {
     "misspelled_hook": (
         PluginError,
         (
-            "Plugin 'misspelled_hook' implements envhub_benchmark, which is no hook; the hooks are"
-            " envhub_benchmarks, envhub_episode_finished, envhub_run_finished,"
+            "Plugin 'misspelled_hook' implements envhub_benchmark, which is not a hook; the hooks"
+            " are envhub_benchmarks, envhub_episode_finished, envhub_run_finished,"
             " envhub_run_started, envhub_wrap_env."
         ),
     ),

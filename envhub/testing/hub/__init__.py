@@ -7,8 +7,8 @@
 
 `python -m envhub.testing.hub DIR` serves a directory to a shell.
 
-A request becomes a `Call` (server.py), finds its function in a table (routes.py) and becomes an
-`Answer` (reading.py, writing.py, fetching.py), out of what `git` says (git.py, store.py).
+A request becomes a `Call` (server.py), a table finds its function (routes.py), and the function
+makes an `Answer` (reading.py, writing.py, fetching.py) with the help of `git` (git.py, store.py).
 """
 
 from envhub.testing.hub.faults import (
