@@ -7,7 +7,7 @@ requests whose path matches a pattern, always or a number of times.
 import re
 import threading
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 # The requests for a repository's content, which a gated repository refuses.
 _CONTENT = r"/resolve/|/info/refs$|/git-upload-pack$"
@@ -43,6 +43,22 @@ class WrongTree:
     """Listings have wrong blob ids: for one path, or for all."""
 
     path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrongSize:
+    """Listings give another size of a file."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoreBytes:
+    """A file comes with more bytes than it has."""
+
+    path: str
+    more: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +100,45 @@ class Cut:
     times: int | None = None
 
 
-Lie = WrongBytes | OtherCommit | Symlink | WrongTree
-Accident = Status | Gated | Slow | Cut
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Requests are sent on to the same path of another server."""
+
+    to: str
+    """The address of the server, as an endpoint is written."""
+    matching: str = ""
+    code: int = 302
+    times: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """Answers carry a header with another value than they should."""
+
+    name: str
+    value: str
+    matching: str = ""
+    times: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Endless:
+    """An answer never ends, until the client hangs up."""
+
+    matching: str = ""
+    pause: float = 0.0
+    """Seconds between two bytes; 0 for as many bytes as the connection takes."""
+    part: Literal["head", "body"] = "body"
+    """Whether the body follows itself with spaces, or nothing but interim answers ever comes."""
+    times: int | None = None
+
+
+Lie = WrongBytes | OtherCommit | Symlink | WrongTree | WrongSize | MoreBytes
+Accident = Status | Gated | Slow | Cut | Redirect | Header | Endless
 Fault = Lie | Accident
 
-_Lie = TypeVar("_Lie", WrongBytes, OtherCommit, Symlink, WrongTree)
-_Accident = TypeVar("_Accident", Status, Gated, Slow, Cut)
+_Lie = TypeVar("_Lie", WrongBytes, OtherCommit, Symlink, WrongTree, WrongSize, MoreBytes)
+_Accident = TypeVar("_Accident", Status, Gated, Slow, Cut, Redirect, Header, Endless)
 
 
 class Faults:

@@ -141,10 +141,19 @@ class Repository:
         *,
         message: str,
         branch: str = "main",
+        under: str = "refs/heads/",
         delete: Iterable[str] = (),
         expected: str = "",
     ) -> str:
         """Add a commit to a branch; a new branch starts at the head of `main`.
+
+        Args:
+            files: What to write, by path.
+            message: What the commit says.
+            branch: The name that is moved to it.
+            under: Where that name is; a branch is below `refs/heads/`.
+            delete: Files and directories to delete.
+            expected: What the branch's head must be, or begin with.
 
         Raises:
             HeadMoved: The branch's head does not begin with `expected`.
@@ -155,10 +164,11 @@ class Repository:
             if not _is_allowed(path):
                 raise ValueError(f"A repository cannot hold a file at {path!r}.")
         with _writing:
-            parent = self.commit_of(f"refs/heads/{branch}") or self.commit_of("refs/heads/main")
+            name = f"{under}{branch}"
+            parent = self.commit_of(name) or self.commit_of("refs/heads/main")
             if not (parent or "").startswith(expected):
                 raise HeadMoved(f"{branch} is at {parent}, not at {expected}.")
-            stream = _stream(files, deleted, message, branch, parent)
+            stream = _stream(files, deleted, message, name, parent)
             done = git(self.path, "fast-import", "--quiet", "--done", "--date-format=now",
                        stdin=stream)  # fmt: skip
         return done.decode().strip()
@@ -223,13 +233,13 @@ def _stream(
     files: Mapping[str, Content],
     delete: Sequence[str],
     message: str,
-    branch: str,
+    ref: str,
     parent: str | None,
 ) -> bytes:
     """Return a commit as input for `git fast-import`, which answers with the commit's id."""
     text = message.encode()
     parts = [
-        f"commit refs/heads/{branch}\nmark :1\ncommitter {_AUTHOR} now\n".encode(),
+        f"commit {ref}\nmark :1\ncommitter {_AUTHOR} now\n".encode(),
         b"data %d\n%b\n" % (len(text), text),
     ]
     if parent is not None:

@@ -123,6 +123,25 @@ class LocalHub:
         repository = self._store.get(name, kind).repository
         return repository.commit(files, message=message, branch=branch, delete=delete)
 
+    def propose(self, name: str, files: Mapping[str, Content], *, number: int = 1) -> str:
+        """Add a commit that only a pull request has: no branch and no tag leads to it.
+
+        Anybody can make such a commit on the Hub, and whoever knows its id can fetch it from the
+        repository's own address.
+
+        Args:
+            name: The repository.
+            files: What to write, by path.
+            number: Of the pull request.
+
+        Returns:
+            The commit's full id.
+        """
+        repository = self._store.get(name, "model").repository
+        return repository.commit(
+            files, message="Please take this", branch=str(number), under="refs/pr/"
+        )
+
     def tag(self, name: str, tag: str, *, revision: str = "main", kind: Kind = "model") -> None:
         """Tag a revision; an existing tag is moved."""
         commit = self.commit_of(name, revision, kind=kind)

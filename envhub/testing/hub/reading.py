@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode
 
 from envhub.testing.hub.access import commit_of, find, no_entry, require_content, require_token
-from envhub.testing.hub.faults import Symlink, WrongBytes, WrongTree
+from envhub.testing.hub.faults import MoreBytes, Symlink, WrongBytes, WrongSize, WrongTree
 from envhub.testing.hub.git import Blob, Entry
 from envhub.testing.hub.messages import Answer, Call, Refused, json_answer
 from envhub.testing.hub.store import Kind, Stored
@@ -149,6 +150,9 @@ def _claimed(call: Call, entries: list[Entry]) -> list[Entry]:
         for path, entry in claimed.items():
             if not entry.is_directory and lie.path in (None, path):
                 claimed[path] = Entry(path, entry.id[::-1], entry.size, is_directory=False)
+    for size in call.faults.lies(WrongSize):
+        if size.path in claimed:
+            claimed[size.path] = replace(claimed[size.path], size=size.size)
     return list(claimed.values())
 
 
@@ -181,7 +185,8 @@ def _read(call: Call, stored: Stored, commit: str, path: str) -> Blob:
         raise no_entry(commit)
     if any(lie.path == path for lie in call.faults.lies(WrongBytes)):
         return Blob(blob.id, bytes(byte ^ 1 for byte in blob.data))
-    return blob
+    more = sum(lie.more for lie in call.faults.lies(MoreBytes) if lie.path == path)
+    return Blob(blob.id, blob.data + bytes(more))
 
 
 def _part(data: bytes, byte_range: str, headers: dict[str, str]) -> Answer:

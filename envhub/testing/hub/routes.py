@@ -3,10 +3,11 @@
 import re
 from collections.abc import Callable
 from functools import partial
+from urllib.parse import urlencode
 
 from envhub.testing.hub import fetching, reading, writing
 from envhub.testing.hub.access import gated
-from envhub.testing.hub.faults import Gated, Status
+from envhub.testing.hub.faults import Gated, Redirect, Status
 from envhub.testing.hub.messages import Answer, Call, Refused
 from envhub.testing.hub.store import NAME
 
@@ -44,6 +45,9 @@ def answer(call: Call) -> Answer:
     try:
         if fault := call.faults.happens(Status, call.path):
             raise Refused(fault.code, "The local Hub simulates a fault.", code=fault.error_code)
+        if away := call.faults.happens(Redirect, call.path):
+            query = f"?{urlencode(call.query, doseq=True)}" if call.query else ""
+            return Answer(away.code, headers={"Location": f"{away.to}{call.quoted}{query}"})
         if call.faults.happens(Gated, call.path):
             raise gated(call)
         if call.token is not None and not call.authorized:

@@ -6,11 +6,12 @@ import threading
 from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from envhub.testing.hub.faults import Cut, Faults, Slow
+from envhub.testing.hub.faults import Cut, Endless, Faults, Header, Slow
 from envhub.testing.hub.messages import Answer, Call, Refused, Request
 from envhub.testing.hub.routes import answer
 from envhub.testing.hub.store import Store
@@ -163,8 +164,14 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _send(self, call: Call, answered: Answer) -> None:
+        headers = dict(answered.headers)
+        if header := self.server.faults.happens(Header, call.path):
+            headers[header.name] = header.value
+        if endless := self.server.faults.happens(Endless, call.path):
+            self._send_for_ever(replace(answered, headers=headers), endless)
+            return
         self.send_response(answered.status)
-        for name, value in answered.headers.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(answered.body)))
         self.end_headers()
@@ -177,6 +184,27 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.wfile.write(answered.body)
+
+    def _send_for_ever(self, answered: Answer, endless: Endless) -> None:
+        self.close_connection = True
+        if endless.part == "head":
+            piece = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+        else:
+            self.send_response(answered.status)
+            for name, value in {**answered.headers, "Transfer-Encoding": "chunked"}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(_chunk(answered.body) if answered.body else b"")
+            piece = _chunk(b" " * (1 if endless.pause else 2**16))
+        with suppress(ConnectionError):  # the client has hung up
+            while not self.server.closing.wait(endless.pause):
+                self.wfile.write(piece)
+                self.wfile.flush()
+
+
+def _chunk(data: bytes) -> bytes:
+    """A part of a body whose length is not known."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def _token(header: str) -> str | None:
