@@ -514,6 +514,26 @@ class TestFiles:
         assert answer == ["te", "text", str(sandbox.scratch)]
         assert os.listdir(sandbox.scratch) == []
 
+    def test_leases_and_notices(self, sandbox):
+        """Leases hold up whoever opens a file to write; notices tell when others use one."""
+        program = """if True:
+            import ctypes, fcntl, os, signal
+            signal.signal(signal.SIGIO, signal.SIG_IGN)
+            directory = os.open(given, os.O_RDONLY | os.O_DIRECTORY)
+            file = os.open(given + "/env.py", os.O_RDONLY)
+            libc = ctypes.CDLL(None, use_errno=True)
+            watcher = libc.inotify_init1(os.O_CLOEXEC)
+            result = [
+                attempt(fcntl.fcntl, file, 1024, fcntl.F_RDLCK),  # F_SETLEASE
+                attempt(fcntl.fcntl, directory, 1026, 0x8000003F),  # F_NOTIFY, of everything
+                attempt(fcntl.fcntl, directory, 1040, bytes(16)),  # F_SETDELEG, a newer lease
+                libc.inotify_add_watch(watcher, given.encode(), 0xFFF) < 0 or "watches",
+            ]
+        """
+        sandbox.file(sandbox.shown / "env.py", "code")
+        answer = sandbox.run(program, given=str(sandbox.shown))
+        assert answer == ["OSError", "OSError", "OSError", True]
+
     def test_no_device_nodes(self, sandbox):
         program = """if True:
             import os, stat
