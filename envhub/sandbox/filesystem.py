@@ -57,8 +57,8 @@ _OF_INTERPRETERS = frozenset({
     "pyvenv.cfg", "bin", "include", "lib", "lib32", "lib64", "libexec", "share",
     "nvvm", "targets", "plugins", "qml",  # of conda's packages of CUDA and Qt, as those below
 })  # fmt: skip
-"""The parts of an interpreter's directory that are shown, and `<machine>-linux-gnu`. Beside them lie
-settings that may hold passwords (`pip.conf`, `uv.toml`, `.condarc`), other environments, or the
+"""The parts of an interpreter's directory that are shown, with `<machine>-linux-gnu`. Beside them
+lie settings that may hold passwords (`pip.conf`, `uv.toml`, `.condarc`), other environments, or the
 project that the environment was made in."""
 
 _DEEPER = {
@@ -182,7 +182,7 @@ def apart(paths: Iterable[Path]) -> list[Path]:
     spellings = {spelling for path in paths for spelling in (path.absolute(), path.resolve())}
     kept: list[Path] = []
     above = tuple(f"{root}/" for root in ROOTS)
-    for path in sorted(spelled, key=lambda each: len(each.parts)):
+    for path in sorted(spellings, key=lambda each: len(each.parts)):
         if not f"{path}/".startswith(above):
             kept.append(path)
             above = (*above, f"{path}/")
