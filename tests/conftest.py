@@ -1,7 +1,7 @@
 """What all tests share."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,20 @@ def assets() -> Path:
     return ASSETS
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _session_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The same for fixtures that are made before a test's own home is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        patch.delenv("XDG_STATE_HOME", raising=False)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the home of whoever runs it."""
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-    for name in ("ENVHUB_HOME", "ENVHUB_PLUGINS", "XDG_CACHE_HOME"):
+    for name in ("ENVHUB_HOME", "ENVHUB_PLUGINS", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
 

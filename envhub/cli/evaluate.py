@@ -14,11 +14,11 @@ from envhub.cli.options import (
     policy_timeout_option,
     source_options,
 )
-from envhub.cli.progress import Watcher, make_watcher
+from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
 from envhub.cli.table import render
-from envhub.errors import ExitCode, UsageError
+from envhub.errors import ExitCode, UsageError, printable
 from envhub.evaluation.request import EvalRequest
-from envhub.evaluation.run import resume_run, start_run
+from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.results.run import Run
 from envhub.results.summary import paste_line, to_json
 from envhub.types import Limits, SourceOptions, Value
@@ -87,6 +87,9 @@ from envhub.types import Limits, SourceOptions, Value
     show_default="runs/NAME-TIME",
     help="New directory for the run.",
 )
+@click.option(
+    "--continue", "continuing", is_flag=True, help="Continue the run in --out, or start it there."
+)
 @click.option("--resume", type=click.Path(path_type=Path), metavar="DIR", help="Resume a run.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
@@ -101,6 +104,7 @@ def command(
     ref: str | None,
     *,
     resume: Path | None,
+    continuing: bool,
     workers: int | None,
     quiet: bool,
     as_json: bool,
@@ -118,8 +122,10 @@ def command(
         envhub eval owner/repo@<commit> --policy ./policy.py --trust-remote-code
         envhub eval ./my_env --task reach-red,reach-blue --workers 4 --json
         envhub eval --resume runs/my_env-20260101-120000
+        envhub eval ./my_env --policy ./policy.py --out result --continue
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     watcher = make_watcher(quiet=quiet)
+    context.with_resource(signals_like_ctrl_c())
     try:
         if resume is not None:
             _refuse_changes(context, ref)
@@ -129,7 +135,7 @@ def command(
             request = _request(
                 ref, workers=workers, watcher=watcher, options=options, **request_options
             )
-            run = start_run(request, watcher)
+            run = _start(request, watcher, continuing=continuing)
     except KeyboardInterrupt:
         watcher.finish()
         _show_resume(watcher)
@@ -142,6 +148,14 @@ def command(
         context.exit(ExitCode.INTERRUPTED)
     if any(record.status != "ok" for record in run.records()):
         context.exit(ExitCode.FOUND)
+
+
+def _start(request: EvalRequest, watcher: Watcher, *, continuing: bool) -> Run:
+    if not continuing:
+        return start_run(request, watcher)
+    if request.out is None:
+        raise UsageError("--continue needs the run's directory: --out DIR.")
+    return continue_run(request, request.out, watcher)
 
 
 def _request(
@@ -211,7 +225,7 @@ def _show(run: Run, *, as_json: bool) -> None:
         return
     click.echo(render(summary))
     for text in _first_errors(run):
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
     click.echo(f"\n{line}\n{run.directory}")
 
 
@@ -231,8 +245,12 @@ def _first_errors(run: Run) -> list[str]:
 
 
 def _show_resume(watcher: Watcher) -> None:
-    if watcher.run is not None:
-        watcher.message(f"Interrupted. Resume with: envhub eval --resume {watcher.run.directory}")
+    if watcher.run is None:
+        return
+    line = f"envhub eval --resume {watcher.run.directory}"
+    if watcher.run.info["seal"] is None:
+        line = f"envhub eval REF --policy P --out {watcher.run.directory} --continue"
+    watcher.message(f"Interrupted. Resume with: {line}")
 
 
 def _workers(text: str) -> int | None:

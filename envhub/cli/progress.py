@@ -1,10 +1,13 @@
 """The progress of a run: live on a terminal, plain lines elsewhere."""
 
+import errno
+import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +41,7 @@ class Watcher:
         self._errors = 0
         self._began = self._shown = 0.0
         self._announced = self._showing = self._stop = False
+        self._again = "press Ctrl-C again"
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
         """Start to show progress: the engine is about to run."""
@@ -60,9 +64,7 @@ class Watcher:
         if self.interrupted and not self._announced:
             self._announced = True
             with self._undisturbed():
-                self.message(
-                    "Finishing the episodes under way; press Ctrl-C again to stop at once."
-                )
+                self.message(f"Finishing the episodes under way; {self._again} to stop at once.")
         now = time.monotonic()
         if not self._quiet and now - self._shown >= self.every:
             self._shown = now
@@ -121,8 +123,10 @@ class Watcher:
         """Return what each slot is doing."""
         return [] if self.engine is None else list(self.engine.progress.slots.values())
 
-    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+    def _interrupt(self, number: int, _frame: FrameType | None) -> None:
         if not self.interrupted and self.engine is not None:
+            if number != signal.SIGINT:
+                self._again = f"send a second {signal.Signals(number).name}"
             self.interrupted = self.engine.stopping = True  # `refresh` prints it
         elif self._showing and not self._stop:
             self._stop = True
@@ -135,6 +139,9 @@ class Watcher:
         self._showing = True
         try:
             yield
+        except OSError as exc:
+            if exc.errno != errno.EIO:  # the terminal was closed, which is no reason to fail
+                raise
         finally:
             self._showing = False
         if self._stop:
@@ -190,6 +197,43 @@ class LiveWatcher(Watcher):
         for row in rows:
             picture.add_row(row)
         return picture
+
+
+@contextmanager
+def signals_like_ctrl_c() -> Iterator[None]:
+    """End like Ctrl-C on SIGTERM and SIGHUP, which batch systems and closed terminals send.
+
+    A signal that is ignored, as nohup has it, stays so.
+    """
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    handled = {n: handler for n, handler in before.items() if handler is not signal.SIG_IGN}
+    for number in handled:
+        signal.signal(number, _like_ctrl_c)
+    try:
+        yield
+    finally:
+        for number, handler in handled.items():
+            signal.signal(number, handler)
+
+
+def _like_ctrl_c(number: int, frame: FrameType | None) -> None:
+    if number == signal.SIGHUP:
+        _leave_closed_terminal()
+    handler = signal.getsignal(signal.SIGINT)
+    if not callable(handler):  # a shell has a command in the background ignore Ctrl-C
+        raise KeyboardInterrupt
+    handler(number, frame)
+
+
+def _leave_closed_terminal() -> None:
+    """Write to nowhere what would go to a terminal that was closed: every write there fails."""
+    for descriptor in (1, 2):
+        with suppress(OSError):
+            device = stat.S_ISCHR(os.fstat(descriptor).st_mode)
+            if device and not os.isatty(descriptor):
+                nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 def make_watcher(*, quiet: bool) -> Watcher:

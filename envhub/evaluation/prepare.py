@@ -16,9 +16,10 @@ from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.machine import resources
+from envhub.plugins import chosen
 from envhub.policies.find import find_policy
 from envhub.records import Episode
-from envhub.results.manifest import describe_policy, make_manifest
+from envhub.results.manifest import describe_policy, foresee_policy, make_manifest
 from envhub.types import Benchmark, Source, WorkerSpec, confinement_of
 
 
@@ -62,6 +63,21 @@ class Prepared:
     def close(self) -> None:
         """End the worker; harmless if `play` took it over."""
         close_workers([self.worker.remote.worker], limit=self.request.limits.close)
+
+
+def foresee(request: EvalRequest, files: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of what `run.json` will say that is known before any code is executed.
+
+    Args:
+        request: What is asked for.
+        files: The benchmark's identity, from `sources.fingerprint.identify`.
+    """
+    plan = {"seed": request.seed, "max_steps": request.max_steps}
+    if request.episodes is not None:
+        plan["episodes"] = request.episodes
+    benchmark = {**files, "env_args": dict(request.env_args), "plugins": list(chosen() or ())}
+    policy = foresee_policy(request.policy, request.policy_args)
+    return {"benchmark": benchmark, "plan": plan, "policy": policy}
 
 
 def prepare(

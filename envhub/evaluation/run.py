@@ -1,8 +1,9 @@
 """From a request to a run: prepare, then play the episodes that have no record yet."""
 
 import os
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,28 @@ from typing import Any
 
 from envhub.errors import RunDirectoryError
 from envhub.evaluation.engine import Engine, OnRecord
-from envhub.evaluation.prepare import Prepared, prepare
+from envhub.evaluation.prepare import Prepared, foresee, prepare
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.plugins import Plugins
 from envhub.records import Episode, EpisodeRecord
-from envhub.results.journal import Journal, create_directory, discard_directory, read_run
-from envhub.results.manifest import check_same
+from envhub.results.journal import (
+    Journal,
+    PlannedEpisodes,
+    check_directory,
+    create_directory,
+    discard_directory,
+    has_records,
+    is_vacant,
+    read_records,
+    read_run,
+)
+from envhub.results.manifest import check_same, check_shape
 from envhub.results.run import Run
+from envhub.results.seal import check_key, is_sealed, key_path, seal
 from envhub.results.summary import to_json
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
-from envhub.types import Limits, PolicyFacts, Source, SourceOptions
+from envhub.types import FileSource, Limits, PolicyFacts, Source, SourceOptions
 from envhub.wire.values import Array
 
 
@@ -39,7 +51,7 @@ def start_run(request: EvalRequest, watcher: Watcher) -> Run:
 def resume_run(
     directory: Path, workers: int | None, watcher: Watcher, *, trust_remote_code: bool = False
 ) -> Run:
-    """Run the episodes of a run that are missing or failed.
+    """Run the episodes that are missing or failed, of a run that this user began.
 
     Args:
         directory: The run's directory.
@@ -49,16 +61,43 @@ def resume_run(
             directory cannot give this consent: people pass directories around.
 
     Raises:
-        RunDirectoryError: The directory has no run, or its benchmark or policy has changed.
+        RunDirectoryError: The directory has no run, this user did not begin it, or its benchmark
+            or policy has changed.
     """
-    manifest = read_run(directory)
+    manifest = _read_begun(directory, obey=True)
     request = replace(
         _request_of(manifest, directory, trust_remote_code=trust_remote_code), workers=workers
     )
     benchmark = manifest["benchmark"]
     ref = benchmark["path"] if benchmark["kind"] == "local" else benchmark["ref"]
     source = find_source(ref, request.options)
-    return _evaluate(request, source, directory, watcher, before=manifest)
+    return _evaluate(request, source, directory, watcher, before=manifest, keep=True)
+
+
+def continue_run(request: EvalRequest, directory: Path, watcher: Watcher) -> Run:
+    """Continue the run in a directory, whoever began it, or start it there.
+
+    Only the request says what is executed and how it is protected. What the directory says is
+    compared with it.
+
+    Args:
+        request: What is asked for.
+        directory: Of the run; it may be missing.
+        watcher: Receives the progress.
+
+    Raises:
+        RunDirectoryError: The directory holds a run of something else, or no run.
+    """
+    if not directory.exists():
+        return start_run(replace(request, out=directory), watcher)
+    check_directory(directory)
+    before = None
+    if not is_vacant(directory):
+        if not (directory / "run.json").exists():
+            create_directory(directory)  # says that it is not empty
+        before = _read_begun(directory, obey=False)
+    source = find_source(request.ref, request.options, message=watcher.message)
+    return _evaluate(request, source, directory, watcher, before=before)
 
 
 def play(
@@ -98,35 +137,106 @@ def play(
     return engine.facts
 
 
+def _read_begun(directory: Path, *, obey: bool) -> dict[str, Any]:
+    """What `run.json` says of a run that has begun; its records are of its plan.
+
+    Args:
+        directory: Of the run.
+        obey: Whether it decides what is executed; then it must carry this user's seal.
+    """
+    check_directory(directory)
+    manifest = read_run(directory)
+    if obey and not is_sealed(manifest):
+        raise RunDirectoryError(
+            f"{directory}/run.json does not carry your seal: somebody else made it, or it was "
+            "changed, so it is not obeyed. Say yourself what to run: envhub eval REF --policy P "
+            f"--out {shlex.quote(str(directory))} --continue"
+        )
+    check_shape(manifest, directory)
+    read_records(directory, PlannedEpisodes(manifest["plan"]))
+    return manifest
+
+
 def _evaluate(
     request: EvalRequest,
     source: Source,
     directory: Path,
     watcher: Watcher,
     *,
-    before: dict[str, Any] | None,
+    before: dict[str, Any] | None = None,
+    keep: bool = False,
 ) -> Run:
-    files = identify(source)  # before anything is written to a run directory inside the source
-    # Locked before anything is written there, including the log of the first worker.
+    """Play what has no record yet.
+
+    Args:
+        request: What is asked for.
+        source: What its reference means.
+        directory: Of the run.
+        watcher: Receives the progress.
+        before: What `run.json` says, if the run has begun.
+        keep: Whether it goes on saying that.
+    """
+    check_key()
+    files = _identify(source, directory)
+    if before is not None:
+        check_same(before, foresee(request, files), directory)
+    # Held before anything is written there, the log of the first worker included.
     with closing(Journal(directory)) as journal:
+        if before is None and has_records(directory):
+            raise RunDirectoryError(f"Another process has begun a run in {directory}; try again.")
         prepared = prepare(request, source, files, journal.logs, watcher)
         try:
-            manifest = dict(prepared.manifest)
             if before is not None:
-                check_same(before, manifest, directory)
+                check_same(before, prepared.manifest, directory)
             records = journal.records(prepared.plan.episodes)
             missing = tuple(
                 e for e in prepared.plan.episodes if not _is_done(records.get(e.number))
             )
-            if before is None:
-                journal.write("run.json", manifest)
+            if before is not None and (keep or (not missing and is_sealed(before))):
+                info = before
+            else:
+                info = _sealed(_renewed(prepared.manifest, before), watcher)
+                journal.write("run.json", info)
             plugins = Plugins()
             plugins.load_observers()
         except BaseException:
             prepared.close()
             raise
-        run = Run(directory, before or manifest)
-        return _play_and_record(prepared, missing, journal, run, watcher, plugins)
+        return _play_and_record(prepared, missing, journal, Run(directory, info), watcher, plugins)
+
+
+def _identify(source: Source, directory: Path) -> dict[str, Any]:
+    """The benchmark's identity, without the files of a run below it that left no `run.json`."""
+    found = identify(source)
+    if isinstance(source, FileSource):
+        top, place = Path(source.directory), directory.resolve()
+        if top in place.parents:
+            begin = f"{place.relative_to(top)}/"
+            files = found["files"].items()
+            found["files"] = {name: one for name, one in files if not name.startswith(begin)}
+    return found
+
+
+def _renewed(manifest: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What `run.json` is to say of a run that is begun, or continued."""
+    if before is None:
+        return dict(manifest)
+    policy = {key: before["policy"][key] for key in ("batch", "placement")}
+    return {
+        **manifest,
+        "created": before["created"],
+        "policy": {**manifest["policy"], **policy},
+    }
+
+
+def _sealed(manifest: Mapping[str, Any], watcher: Watcher) -> dict[str, Any]:
+    sealed = seal(manifest)
+    if sealed["seal"] is None:
+        watcher.message(
+            f"{key_path()} cannot be kept, so --resume will not obey this run. If it is "
+            "interrupted, repeat the command with --out and --continue."
+        )
+    return sealed
 
 
 def _play_and_record(
@@ -173,7 +283,7 @@ def _finish(
 ) -> Run:
     if facts is not None:
         policy = {**run.info["policy"], "batch": facts.batch, "placement": facts.placement}
-        run = Run(run.directory, {**run.info, "policy": policy})
+        run = Run(run.directory, seal({**run.info, "policy": policy}))
         journal.write("run.json", run.info)
     summary = run.summary()
     journal.write("summary.json", to_json(summary))

@@ -16,13 +16,15 @@ import io
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from msgspec import ValidationError, convert
 
 from envhub.errors import RunDirectoryError
 from envhub.files import write_whole
@@ -36,6 +38,39 @@ _KEYS = {
     for field in fields(EpisodeRecord)
     if field.name != "number"
 }
+
+
+_FILES = ("run.json", "episodes.jsonl", "summary.json", ".lock")
+_FOLDERS = ("actions", "logs")
+_MAX_MANIFEST = 2**26
+"""The bytes of a `run.json` that are read at most; 5,000 files and as many tasks are below 2 MB."""
+
+
+class Planned(Protocol):
+    """The episodes of a plan, by task and index."""
+
+    def __getitem__(self, key: tuple[str, int], /) -> Episode: ...
+
+
+class PlannedEpisodes:
+    """The episodes of a plan as `run.json` has it. Each is made when it is asked for."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        self._count, self._seed, self._tasks = plan["episodes"], plan["seed"], plan["tasks"]
+        self._suites: dict[str, str] = {}
+        for suite, tasks in plan["suites"].items():
+            for task in tasks:
+                self._suites.setdefault(task, suite)
+        self._places = {task: place for place, task in enumerate(self._suites)}
+
+    def __getitem__(self, key: tuple[str, int], /) -> Episode:
+        task, index = key
+        if task not in self._places or not 0 <= index < self._count:
+            raise KeyError(key)
+        number = self._places[task] * self._count + index
+        states = self._tasks[task]["init_states"]
+        state = index % states if states else None
+        return Episode(number, self._suites[task], task, index, self._seed + index, state)
 
 
 class Journal:
@@ -75,7 +110,7 @@ class Journal:
 
     def records(self, episodes: Iterable[Episode]) -> dict[int, EpisodeRecord]:
         """Return the records of these episodes, by their numbers."""
-        return read_records(self.directory, {(e.task, e.index): e.number for e in episodes})
+        return read_records(self.directory, {(e.task, e.index): e for e in episodes})
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
         """Write a JSON file, whole or not at all."""
@@ -90,14 +125,19 @@ class Journal:
     def _prepare(self) -> int:
         """Make missing directories, and open the file of records."""
         with _readable_errors(self.directory):
-            for name in ("actions", "logs"):
+            for name in _FOLDERS:
                 (self.directory / name).mkdir(exist_ok=True)
             for place in (self.directory, self.directory / "actions"):
                 for part in place.glob(".*.part"):  # of a process that was killed
                     part.unlink(missing_ok=True)
-            path = self.directory / "episodes.jsonl"
-            _drop_torn_line(path)
-            return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = os.open(self.directory / "episodes.jsonl", flags, 0o666)
+            try:
+                _drop_torn_line(file)
+            except BaseException:
+                os.close(file)
+                raise
+            return file
 
 
 def create_directory(directory: Path) -> None:
@@ -121,12 +161,62 @@ def discard_directory(directory: Path) -> None:
     """Remove the directory of a run that never began; a directory with a run is kept."""
     if (directory / "run.json").exists():
         return
-    for name in ("actions", "logs"):
+    for name in _FOLDERS:
         shutil.rmtree(directory / name, ignore_errors=True)
     with suppress(OSError):
         for name in ("episodes.jsonl", ".lock"):
             (directory / name).unlink(missing_ok=True)
         directory.rmdir()
+
+
+def check_directory(directory: Path) -> None:
+    """Refuse a directory in which a run's files are links, or no files: they lead elsewhere.
+
+    Raises:
+        RunDirectoryError: One of them is; says which.
+    """
+    with _readable_errors(directory, "read"):
+        logs = directory / "logs"
+        printed = sorted(logs.iterdir()) if logs.is_dir() and not logs.is_symlink() else []
+        for path in (*(directory / name for name in _FILES), *printed):
+            found = _look(path)
+            if found and (not stat.S_ISREG(found.st_mode) or found.st_nlink > 1):
+                raise RunDirectoryError(_ELSEWHERE.format(path=path, due="file"))
+        for path in (directory / name for name in _FOLDERS):
+            found = _look(path)
+            if found and not stat.S_ISDIR(found.st_mode):
+                raise RunDirectoryError(_ELSEWHERE.format(path=path, due="directory"))
+
+
+_ELSEWHERE = (
+    "{path} is a link, or something else than a {due} of its own. A run writes only to its own "
+    "directory: put a {due} there, or start a new run in another directory."
+)
+
+
+def _look(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def has_records(directory: Path) -> bool:
+    """Whether a whole line was recorded in a directory."""
+    path = directory / "episodes.jsonl"
+    with _readable_errors(directory, "read"):
+        if not path.exists():
+            return False
+        with path.open("rb") as file:
+            return any(line.endswith(b"\n") for line in file)
+
+
+def is_vacant(directory: Path) -> bool:
+    """Whether a directory holds nothing but what a run leaves behind that never played."""
+    with _readable_errors(directory, "read"):
+        names = {path.name for path in directory.iterdir()} - {*_FILES, *_FOLDERS}
+        rest = [name for name in names if not (name.startswith(".") and name.endswith(".part"))]
+    return not rest and not has_records(directory)
 
 
 def read_run(directory: Path) -> dict[str, Any]:
@@ -136,10 +226,11 @@ def read_run(directory: Path) -> dict[str, Any]:
         RunDirectoryError: The directory has no run, or one of another format.
     """
     try:
-        content = json.loads((directory / "run.json").read_text(encoding="utf-8"))
+        with (directory / "run.json").open("rb") as file:
+            content = json.loads(file.read(_MAX_MANIFEST))
     except FileNotFoundError:
         raise RunDirectoryError(f"{directory} is not a run: it has no run.json.") from None
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise RunDirectoryError(f"{directory}/run.json cannot be read: {exc}.") from exc
     version = content.get("format") if isinstance(content, dict) else None
     if version != FORMAT:
@@ -149,10 +240,12 @@ def read_run(directory: Path) -> dict[str, Any]:
     return dict(content)
 
 
-def read_records(
-    directory: Path, numbers: Mapping[tuple[str, int], int]
-) -> dict[int, EpisodeRecord]:
-    """Read the records of a run, by episode number; the last line for an episode counts."""
+def read_records(directory: Path, planned: Planned) -> dict[int, EpisodeRecord]:
+    """Read the records of a run, by episode number; the last line for an episode counts.
+
+    Raises:
+        RunDirectoryError: A line is not a record of one of the planned episodes; says which.
+    """
     records: dict[int, EpisodeRecord] = {}
     path = directory / "episodes.jsonl"
     if not path.exists():
@@ -163,14 +256,23 @@ def read_records(
                 break  # torn
             try:
                 content = json.loads(line)
-                number = numbers[content["task"], content["episode"]]
-                records[number] = record_from_json(content, number)
-            except (ValueError, KeyError, TypeError) as exc:
+                episode = planned[content["task"], content["episode"]]
+                record = record_from_json(content, episode.number)
+                _check_planned(record, episode)
+            except (ValueError, KeyError, TypeError, RecursionError) as exc:
                 raise RunDirectoryError(
                     f"{path}, line {count}, is not a record of this run: {type(exc).__name__}: "
                     f"{exc}. Delete the line; --resume then runs the episode again."
                 ) from exc
+            records[episode.number] = record
     return records
+
+
+def _check_planned(record: EpisodeRecord, episode: Episode) -> None:
+    for name in ("suite", "seed", "init_state"):
+        found, due = getattr(record, name), getattr(episode, name)
+        if found != due:
+            raise ValueError(f"its {name} is {found!r}, and the plan's is {due!r}")
 
 
 def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
@@ -184,7 +286,11 @@ def record_from_json(content: Mapping[str, Any], number: int) -> EpisodeRecord:
     """Return the record of a line of `episodes.jsonl`."""
     values = {_KEYS.get(key, key): value for key, value in content.items()}
     error = values.pop("error")
-    return EpisodeRecord(**values, error=EpisodeError(**error) if error else None, number=number)
+    made = EpisodeRecord(**values, error=EpisodeError(**error) if error else None, number=number)
+    try:
+        return convert(asdict(made), EpisodeRecord)
+    except ValidationError as exc:
+        raise TypeError(str(exc)) from exc
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -194,41 +300,40 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def _lock(directory: Path) -> int:
     with _readable_errors(directory):
-        descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(directory / ".lock", flags, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = os.fstat(descriptor).st_nlink > 0  # or its holder has just discarded it
         except BlockingIOError:
+            held = False
+        if not held:
             os.close(descriptor)
             raise RunDirectoryError(
                 f"Another process is writing to {directory}; wait for it, or stop it."
-            ) from None
+            )
         return descriptor
 
 
-def _drop_torn_line(path: Path) -> None:
+def _drop_torn_line(descriptor: int) -> None:
     """Remove a last line that a killed host did not finish."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        end = size
-        while end > 0:
-            start = max(0, end - 65536)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end < size:
-            file.truncate(end)
+    size = end = os.lseek(descriptor, 0, os.SEEK_END)
+    while end > 0:
+        start = max(0, end - 65536)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            end = start + newline + 1
+            break
+        end = start
+    if end < size:
+        os.ftruncate(descriptor, end)
 
 
 class _readable_errors:  # noqa: N801 - used like a function
     """Turn errors of the file system into one sentence."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, verb: str = "written") -> None:
+        self._directory, self._verb = directory, verb
 
     def __enter__(self) -> None:
         return
@@ -242,4 +347,4 @@ class _readable_errors:  # noqa: N801 - used like a function
                 f"some space and resume with envhub eval --resume {self._directory}"
             ) from exc
         reason = exc.strerror or str(exc)
-        raise RunDirectoryError(f"{self._directory} cannot be written: {reason}.") from exc
+        raise RunDirectoryError(f"{self._directory} cannot be {self._verb}: {reason}.") from exc

@@ -9,15 +9,20 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta, ValidationError, convert
 
 import envhub
 from envhub.errors import RunDirectoryError
 from envhub.plugins import chosen
 from envhub.results.journal import FORMAT
 from envhub.sources.fingerprint import hash_file
-from envhub.types import FileSource, PolicySource, Value, WorkerSpec
+from envhub.types import FileSource, Placement, PolicySource, Value, WorkerSpec
 from envhub.wire.messages import Loaded
+
+_SHOWN = 80
+"""Characters of a value that an error shows."""
 
 
 def make_manifest(
@@ -82,48 +87,206 @@ def describe_policy(requested: Any, policy: Any, args: Mapping[str, Value]) -> d
         args: The arguments for the policy's factory.
     """
     named = isinstance(policy, PolicySource)
-    file = policy.module if named and isinstance(policy.module, FileSource) else None
-    path = Path(file.directory) / file.file if file else None
+    # Only a file that the user named. One of the benchmark's is among the benchmark's files, and
+    # is found by its name, so that it stays as confined as the benchmark.
+    of_user = named and isinstance(policy.module, FileSource) and is_path(requested)
+    path = Path(policy.module.directory) / policy.module.file if of_user else None
     return {
         "kind": "named" if named else "object",
         "ref": requested if named else type(policy).__qualname__,
         "path": f"{path}:{policy.name}" if path else None,
-        "sha256": hash_file(path).removeprefix("sha256:") if path else None,
+        "sha256": _hash_policy(path) if path else None,
         "args": dict(args),
+        "files": _hash_named_files(args),
         "batch": None,
         "placement": None,
     }
 
 
-def check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Path) -> None:
-    """Refuse to resume if the benchmark, its runtime or the policy changed.
+def foresee_policy(asked: Any, args: Mapping[str, Value]) -> dict[str, Any]:
+    """The part of `describe_policy` that is known before the benchmark is loaded."""
+    if not isinstance(asked, str):
+        return {"kind": "object"}
+    file, _, name = asked.rpartition(":")
+    path = Path(file if file and name.isidentifier() else asked)
+    return {
+        "kind": "named",
+        "sha256": _hash_policy(path) if is_path(asked) else None,
+        "args": dict(args),
+        "files": _hash_named_files(args),
+    }
+
+
+def is_path(policy: str) -> bool:
+    """Whether `--policy` names a file."""
+    return policy.startswith(("./", "../", "/"))
+
+
+def _hash_policy(path: Path) -> str:
+    return hash_file(path).removeprefix("sha256:")
+
+
+def _hash_named_files(args: Mapping[str, Value]) -> dict[str, str]:
+    """The hashes of the files that a policy's arguments name, by the argument."""
+    return {
+        key: hash_file(Path(value))
+        for key, value in args.items()
+        if isinstance(value, str) and _is_file(value)
+    }
+
+
+def _is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # too long for a path, or with a null character in it
+        return False
+
+
+class _Benchmark(TypedDict):
+    kind: str
+    name: str
+    files: dict[str, str]
+    env_args: dict[str, Value]
+    plugins: list[str]
+
+
+class _Task(TypedDict):
+    horizon: int
+    success: str
+    init_states: Annotated[int, Meta(ge=0)]
+
+
+class _Plan(TypedDict):
+    suites: dict[str, list[str]]
+    episodes: Annotated[int, Meta(ge=1)]
+    seed: Annotated[int, Meta(ge=0)]
+    max_steps: int | None
+    reuse: str
+    tasks: dict[str, _Task]
+
+
+class _Policy(TypedDict):
+    kind: str
+    ref: str
+    path: str | None
+    sha256: str | None
+    args: dict[str, Value]
+    files: dict[str, str]
+    batch: int | None
+    placement: Placement | None
+
+
+class _Runtime(TypedDict):
+    key: str | None
+    packages: dict[str, str]
+
+
+class _Manifest(TypedDict):
+    created: datetime
+    benchmark: _Benchmark
+    plan: _Plan
+    policy: _Policy
+    runtime: _Runtime
+    protocol: str
+
+
+def check_shape(manifest: Mapping[str, Any], directory: Path) -> None:
+    """Refuse a `run.json` that lacks what a run is compared by, or has something else there.
 
     Raises:
-        RunDirectoryError: One of them changed; says which.
+        RunDirectoryError: It does; says where.
     """
-    if before["policy"]["sha256"] != now["policy"]["sha256"]:
+    try:
+        convert(manifest, _Manifest)
+        tasks = {task for suite in manifest["plan"]["suites"].values() for task in suite}
+        if tasks != set(manifest["plan"]["tasks"]):
+            raise ValidationError("The suites name other tasks than there are - at `$.plan.suites`")
+    except ValidationError as exc:
         raise RunDirectoryError(
-            f"The policy {before['policy']['ref']} has changed since {directory} was started. "
-            "Start a new run, or restore the file."
-        )
-    keys = [manifest["runtime"].get("key") for manifest in (before, now)]
-    if keys[0] != keys[1]:
-        raise RunDirectoryError(
-            f"The runtime of {directory} was {keys[0]}, but now it would be {keys[1]}. Start a new "
-            "run."
-        )
-    if before["protocol"] == now["protocol"]:
-        return
-    changed = [
-        name
-        for name, digest in now["benchmark"]["files"].items()
-        if before["benchmark"]["files"].get(name) != digest
-    ]
-    named = f" ({', '.join(changed[:3])})" if changed else ""
-    raise RunDirectoryError(
-        f"The benchmark{named} or its packages have changed since {directory} was started. Start "
-        "a new run, or restore them."
+            f"{directory}/run.json is damaged: {exc}. Start a new run in another directory."
+        ) from exc
+
+
+def check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Path) -> None:
+    """Refuse to continue a run with another question than it was begun with.
+
+    Args:
+        before: What `run.json` says; `check_shape` has passed it.
+        now: What it would say now, or the part of that which is known so far.
+        directory: Of the run.
+
+    Raises:
+        RunDirectoryError: The question is another; names the first difference, with both values.
+    """
+    old, new = _question(before), _question(now)
+    for words, value in new.items():
+        if _canonical(old[words]) != _canonical(value):
+            raise _difference(words, old[words], value, directory)
+
+
+_COMPARED = {
+    "kind of policy": ("policy", "kind"),
+    "policy's file": ("policy", "sha256"),
+    "--policy-arg": ("policy", "args"),
+    "file of --policy-arg": ("policy", "files"),
+    "kind of benchmark": ("benchmark", "kind"),
+    "benchmark": ("benchmark", "name"),
+    "benchmark's file": ("benchmark", "files"),
+    "--env-arg": ("benchmark", "env_args"),
+    "choice of ENVHUB_PLUGINS": ("benchmark", "plugins"),
+    "--seed": ("plan", "seed"),
+    "--episodes": ("plan", "episodes"),
+    "--max-steps": ("plan", "max_steps"),
+    "suite": ("plan", "suites"),
+    "task": ("plan", "tasks"),
+    "reuse of envs": ("plan", "reuse"),
+    "runtime": ("runtime", "key"),
+    "package": ("runtime", "packages"),
+}
+"""Where `run.json` says what must not change within a run, by the words for it."""
+
+
+def _question(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What must not change within a run, of those parts that are there, by the words for it."""
+    parts = {
+        words: manifest[section][key]
+        for words, (section, key) in _COMPARED.items()
+        if key in manifest.get(section, {})
+    }
+    if "suite" in parts:  # by it the episodes are numbered
+        tasks = (task for suite in parts["suite"].values() for task in suite)
+        parts["order of tasks"] = list(dict.fromkeys(tasks))
+    policy = manifest["policy"]
+    if "path" in policy:  # a file may have moved
+        function = policy["path"] and policy["path"].rpartition(":")[2]
+        parts["policy"] = f"{function} of a file" if function else policy["ref"]
+    if "protocol" in manifest:
+        parts["protocol"] = manifest["protocol"]
+    return parts
+
+
+def _canonical(value: object) -> str:
+    """The value as text: unlike the values themselves, 1 and true are not equal."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _difference(words: str, old: Any, new: Any, directory: Path) -> RunDirectoryError:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        changed = {*map(_canonical, old.items())} ^ {*map(_canonical, new.items())}
+        key = min(json.loads(item)[0] for item in changed)
+        words, old, new = f"{words} {key}", old.get(key), new.get(key)
+    advice = "Give the same" if words.startswith("--") else "Restore it"
+    return RunDirectoryError(
+        f"The {words} that {directory} was begun with is {_shown(old)}, and now it is "
+        f"{_shown(new)}. {advice}, or start a new run in another directory."
     )
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _pinned_reference(ref: str, spec: WorkerSpec) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from envhub.records import EpisodeRecord
-from envhub.results.journal import read_records, read_run
+from envhub.results.journal import PlannedEpisodes, read_records, read_run
 from envhub.results.summary import Summary, summarize
 
 
@@ -24,11 +24,7 @@ class Run:
 
     def records(self) -> tuple[EpisodeRecord, ...]:
         """Return the records so far, in the order of the plan."""
-        count = self.info["plan"]["episodes"]
-        tasks = dict.fromkeys(task for suite in self.suites.values() for task in suite)
-        keys = [(task, index) for task in tasks for index in range(count)]
-        numbers = {key: number for number, key in enumerate(keys)}
-        records = read_records(self.directory, numbers)
+        records = read_records(self.directory, PlannedEpisodes(self.info["plan"]))
         return tuple(records[number] for number in sorted(records))
 
     def summary(self) -> Summary:

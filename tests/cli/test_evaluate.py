@@ -1,6 +1,7 @@
 """`envhub eval`, as a real process: what it prints, how it ends, and what it leaves behind."""
 
 import json
+import os
 import random
 import re
 import resource
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.run_tools import (
+    ENVHUB,
     WALK,
     WALKERS,
     Answer,
@@ -24,12 +26,15 @@ from support.run_tools import (
     outcomes,
     snapshot,
     start,
+    variables,
     wait_until,
 )
 
 from envhub import evaluate
 from envhub.cli.evaluate import command as evaluate_command
 from envhub.errors import UsageError
+from envhub.results.journal import write_json
+from envhub.results.seal import key_path, seal
 
 NOISY = f"{WALKERS}:noisy"
 QUESTION = ("--policy", NOISY, "--suite", "all", "--episodes", 3)
@@ -51,6 +56,16 @@ def resume(out: Path, expected: Outcomes) -> None:
     assert (answer.code, answer.err) == (0, "")
     assert outcomes(out) == expected
     assert not list(out.rglob("*.part"))
+
+
+def drained(terminal: int) -> bool:
+    """Take what a command shows on a terminal, so that it never waits for its reader."""
+    try:
+        while os.read(terminal, 65536):
+            pass
+    except BlockingIOError:
+        return True
+    return True
 
 
 @pytest.fixture
@@ -199,6 +214,8 @@ class TestExitCodes:
             (["--resume", "nowhere", "--retries", "1"], "--retries cannot be changed: --resume"),
             (["--resume", "nowhere", "--timeout", "9"], "--timeout cannot be changed: --resume"),
             (["--resume", "nowhere", "--out", "here"], "--out cannot be changed: --resume"),
+            (["--resume", "nowhere", "--continue"], "--continue cannot be changed: --resume"),
+            ([str(WALK), "--continue"], "--continue needs the run's directory: --out DIR."),
         ],
     )
     def test_2_without_a_process(self, arguments, said):
@@ -297,8 +314,9 @@ def place(finished, tmp_path) -> Path:
     """A copy of all that; what `run.json` says of paths is that of the copy."""
     copy = tmp_path / "place"
     shutil.copytree(finished, copy)
-    said = (copy / "run" / "run.json").read_text()
-    (copy / "run" / "run.json").write_text(said.replace(str(finished), str(copy)))
+    path = copy / "run" / "run.json"
+    info = json.loads(path.read_text().replace(str(finished), str(copy)))
+    write_json(path, seal(info))  # the home of this test has a key of its own
     return copy
 
 
@@ -314,12 +332,9 @@ class TestResume:
     @pytest.mark.parametrize(
         ("file", "said"),
         [
-            (
-                "policy.py",
-                "The policy ./policy.py has changed since run was started. Start a new run",
-            ),
-            ("walk/env.py", "The benchmark (env.py) or its packages have changed since run was"),
-            ("walk/scene.xml", "The benchmark (scene.xml) or its packages have changed since run"),
+            ("policy.py", "The policy's file that run was begun with is "),
+            ("walk/env.py", "The benchmark's file env.py that run was begun with is sha256:"),
+            ("walk/scene.xml", "The benchmark's file scene.xml that run was begun with is none, "),
         ],
     )
     def test_what_has_changed_is_refused(self, place, file, said):
@@ -344,6 +359,145 @@ class TestResume:
         assert outcomes(out) == reference
 
 
+def info_of(out: Path) -> dict:
+    return json.loads((out / "run.json").read_text())
+
+
+class TestContinue:
+    ASKED = ("eval", "./walk", "--policy", "./policy.py", "--task", "near", "--episodes", 2)
+    QUESTION = (*ASKED, "--workers", 0, "--out", "run", "--continue")
+
+    def test_the_same_command_starts_and_continues(self, out, tmp_path, reference):
+        """As a job does that is killed and queued again."""
+        question = ("eval", "./run_walk", *QUESTION, "--workers", 1, "--out", out, "--continue")
+        for due in (0, 1, 4):
+            with ending(start(*question, TMPDIR=str(tmp_path))) as command:
+                wait_until(lambda n=due: counted(out) >= n)
+                command.kill()
+        for _ in range(2):  # a finished one is shown again
+            answer = envhub(*question, TMPDIR=str(tmp_path))
+            assert (answer.code, answer.err) == (0, "")
+            assert outcomes(out) == reference
+        before = snapshot(out)
+        assert envhub(*question, TMPDIR=str(tmp_path)).code == 0
+        assert snapshot(out) == before
+
+    def test_whoever_began_it(self, place):
+        """Its records are kept, and from then on it is the run of whoever continued it."""
+        expected = outcomes(place / "run")
+        journal = place / "run" / "episodes.jsonl"
+        first = journal.read_text().splitlines(keepends=True)[0]
+        journal.write_text(first)
+        begun = info_of(place / "run")
+        key_path().unlink()  # as on the machine of somebody else
+        refused(envhub("eval", "--resume", "run", cwd=place), 2, "does not carry your seal")
+        answer = envhub(*self.QUESTION, cwd=place)
+        assert (answer.code, answer.err) == (0, "")
+        assert journal.read_text().startswith(first)
+        assert outcomes(place / "run") == expected
+        info = info_of(place / "run")
+        assert info.pop("seal") != begun.pop("seal")
+        assert info == begun
+        assert envhub("eval", "--resume", "run", cwd=place).code == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "said"),
+        [
+            (["--seed", 5], "The --seed that run was begun with is 0, and now it is 5."),
+            (["--episodes", 3], "The --episodes that run was begun with is 2, and now it is 3."),
+            (["--max-steps", 3], "The --max-steps that run was begun with is none, and now it"),
+            (["--task", "far"], "The suite long that run was begun with is none, and now it is"),
+            (["--env-arg", "silent=true"], "The --env-arg silent that run was begun with is none"),
+            (["--policy-arg", "noise=0.5"], "The --policy-arg noise that run was begun with is no"),
+            (["--policy", "./policy.py:noisy"], "is make_policy of a file, and now it is noisy of"),
+            (["--policy", "zero"], "The policy's file that run was begun with is "),
+        ],
+        ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+    )
+    def test_another_question_is_refused(self, place, arguments, said):
+        before = snapshot(place / "run")
+        answer = envhub(*self.QUESTION, *arguments, cwd=place)
+        refused(answer, 2, said, "or start a new run in another directory.")
+        assert snapshot(place / "run") == before
+
+    def test_a_file_that_the_policy_is_told_of_is_compared(self, place):
+        (place / "weights").write_text("1")
+        with (place / "policy.py").open("a") as file:
+            file.write("\n\ndef weighted(*spaces, weights):\n    return make_policy(*spaces)\n")
+        asked = ("--policy", "./policy.py:weighted", "--policy-arg", "weights=./weights")
+        question = (*self.QUESTION, *asked, "--out", "other")
+        assert envhub(*question, cwd=place).code == 0
+        assert envhub(*question, cwd=place).code == 0
+        (place / "weights").write_text("2")
+        before = snapshot(place / "other")
+        said = "The file of --policy-arg weights that other was begun with is sha256:6b86b273ff34"
+        refused(envhub(*question, cwd=place), 2, said)
+        refused(envhub("eval", "--resume", "other", cwd=place), 2, said)
+        assert snapshot(place / "other") == before
+
+    def test_what_a_policy_left_that_did_not_load_is_taken_over(self, place):
+        question = (*self.QUESTION, "--out", "other")
+        refused(envhub(*question, "--policy", "./policy.py:unmade", cwd=place), 4, "no weights")
+        assert (place / "other" / "run.json").exists()
+        assert envhub(*question, cwd=place).code == 0
+        assert outcomes(place / "other") == outcomes(place / "run")
+
+    def test_what_a_host_left_that_was_killed_is_taken_over(self, place):
+        """Also below the benchmark, whose files it is not one of."""
+        other = place / "walk" / "other"
+        (other / "logs").mkdir(parents=True)
+        (other / "logs" / "worker-0.log").write_text("hello\n")
+        (other / "episodes.jsonl").write_text('{"torn')
+        (other / ".run.json-00.part").write_text("{")
+        assert envhub(*self.QUESTION, "--out", other, cwd=place).code == 0
+        assert outcomes(other) == outcomes(place / "run")
+        assert info_of(other)["benchmark"]["files"] == info_of(place / "run")["benchmark"]["files"]
+        assert envhub(*self.QUESTION, "--out", other, cwd=place).code == 0
+
+    def test_what_is_no_run_is_refused(self, place):
+        (place / "other").mkdir()
+        (place / "other" / "notes.txt").write_text("mine")
+        answer = envhub(*self.QUESTION, "--out", "other", cwd=place)
+        refused(answer, 2, "other exists and is not empty. Choose another --out.")
+        (place / "run" / "run.json").unlink()
+        before = snapshot(place)
+        answer = envhub(*self.QUESTION, cwd=place)
+        refused(answer, 2, "run exists and is not empty. Choose another --out.")
+        assert snapshot(place) == before
+
+    def test_by_two_at_once(self, tmp_path, out):
+        """The second must not tidy up what the first has only just made."""
+        (tmp_path / "walk").mkdir()
+        text = (WALK / "env.py").read_text()
+        waiting = f"while Path({str(tmp_path / 'wait')!r}).exists(): time.sleep(0.005)\n"
+        here = f"Path({str(tmp_path / 'here')!r}).touch()\n"
+        (tmp_path / "walk" / "env.py").write_text(f"{text}\n{here}{waiting}")
+        (tmp_path / "wait").touch()
+        question = ("eval", tmp_path / "walk", "--policy", "zero", "--task", "near")
+        question = (*question, "--workers", 1, "--out", out, "--continue")
+        with ending(start(*question)) as first:
+            wait_until((tmp_path / "here").exists)
+            refused(envhub(*question), 2, f"Another process is writing to {out}; wait for it")
+            (tmp_path / "wait").unlink()
+            assert ended(first).code == 0
+        assert len(outcomes(out)) == 3
+
+    def test_a_home_that_cannot_be_written(self, place):
+        """Runs are evaluated all the same, and continued with --continue."""
+        question = (*self.QUESTION, "--out", "other")
+        answer = envhub(*question, cwd=place, XDG_STATE_HOME="/proc")
+        assert answer.code == 0
+        assert answer.err == (
+            "/proc/envhub/run.key cannot be kept, so --resume will not obey this run. If it is "
+            "interrupted, repeat the command with --out and --continue.\n"
+        )
+        assert info_of(place / "other")["seal"] is None
+        answer = envhub("eval", "--resume", "other", cwd=place, XDG_STATE_HOME="/proc")
+        refused(answer, 2, "envhub eval REF --policy P --out other --continue")
+        assert envhub(*question, cwd=place).code == 0
+        assert info_of(place / "other")["seal"] is not None
+
+
 class TestInterruptions:
     QUESTION = ("eval", "./run_walk", *QUESTION, "--workers", 2)
 
@@ -355,12 +509,20 @@ class TestInterruptions:
         wait_until(lambda: len(list(gate.glob("*.waiting"))) == 2)
         return command
 
-    def test_ctrl_c_once_finishes_what_is_under_way(self, out, gate, reference):
+    @pytest.mark.parametrize(
+        ("number", "again"),
+        [
+            (signal.SIGINT, "press Ctrl-C again"),
+            (signal.SIGTERM, "send a second SIGTERM"),
+            (signal.SIGHUP, "send a second SIGHUP"),
+        ],
+    )
+    def test_one_signal_finishes_what_is_under_way(self, out, gate, reference, number, again):
         with ending(self.begin(out, gate)) as command:
             done = counted(out)
-            command.send_signal(signal.SIGINT)
+            command.send_signal(number)
             assert command.stderr.readline() == (
-                "Finishing the episodes under way; press Ctrl-C again to stop at once.\n"
+                f"Finishing the episodes under way; {again} to stop at once.\n"
             )
             for name in gate.glob("*.1"):
                 name.unlink()
@@ -371,14 +533,15 @@ class TestInterruptions:
         assert 1 <= done < counted(out) == done + 2 < 9
         resume(out, reference)
 
-    def test_ctrl_c_twice_stops_at_once(self, out, gate, reference):
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_a_second_signal_stops_at_once(self, out, gate, reference, number):
         with ending(self.begin(out, gate)) as command:
             below = descendants(command.pid)
             assert len(below) >= 3
             done = counted(out)
-            command.send_signal(signal.SIGINT)
+            command.send_signal(number)
             assert "Finishing" in command.stderr.readline()
-            command.send_signal(signal.SIGINT)
+            command.send_signal(number)
             answer = ended(command)
         assert (answer.code, answer.out) == (130, "")
         assert answer.err == f"Interrupted. Resume with: envhub eval --resume {out}\n"
@@ -388,16 +551,63 @@ class TestInterruptions:
             name.unlink()
         resume(out, reference)
 
-    def test_ctrl_c_before_anything_began_leaves_nothing(self, tmp_path, out):
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    def test_a_signal_before_anything_began_leaves_nothing(self, tmp_path, out, number):
         (tmp_path / "walk").mkdir()
         (tmp_path / "walk" / "env.py").write_text(
             f"import time\nopen({str(tmp_path / 'here')!r}, 'w')\ntime.sleep(3600)\n"
         )
         with ending(start("eval", tmp_path / "walk", "--policy", "zero", "--out", out)) as command:
             wait_until((tmp_path / "here").exists)
-            command.send_signal(signal.SIGINT)
+            command.send_signal(number)
             assert ended(command) == Answer(130, "", "")
         assert not out.exists()
+
+    def test_a_signal_that_is_ignored_stays_ignored(self, out, gate):
+        """As with nohup."""
+        (gate / "near.0").touch()
+        question = ("./run_walk", "--task", "near", "--policy", "zero", "--episodes", 1)
+        arguments = (*question, "--env-arg", f"gate={gate}", "--workers", 1, "--out", out)
+        command = subprocess.Popen(
+            ["nohup", ENVHUB, "eval", *map(str, arguments)],
+            cwd=WALK.parent,
+            env=variables(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with ending(command):
+            wait_until((gate / "near.0.waiting").exists)
+            command.send_signal(signal.SIGHUP)
+            (gate / "near.0").unlink()
+            assert ended(command).code == 0
+        assert len(outcomes(out)) == 1
+
+    def test_a_terminal_that_is_closed(self, out, gate):
+        """It sends SIGHUP, and whatever is written there from then on fails."""
+        (gate / "near.1").touch()
+        question = ("./run_walk", "--task", "near", "--policy", NOISY, "--episodes", 3)
+        arguments = (*question, "--env-arg", f"gate={gate}", "--workers", 1, "--out", out)
+        ours, theirs = os.openpty()
+        os.set_blocking(ours, False)
+        command = subprocess.Popen(
+            ["setsid", "--ctty", ENVHUB, "eval", *map(str, arguments)],
+            cwd=WALK.parent,
+            env=variables(TERM="xterm-256color"),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+        )
+        os.close(theirs)
+        with ending(command):
+            wait_until(lambda: drained(ours) and (gate / "near.1.waiting").exists())
+            os.close(ours)
+            wait_until(lambda: os.readlink(f"/proc/{command.pid}/fd/2") == os.devnull)
+            (gate / "near.1").unlink()
+            assert command.wait() == 130
+        assert list(outcomes(out)) == [("near", 0), ("near", 1)]
+        assert (out / "summary.json").exists()
 
     def test_killed_at_random_moments(self, out, tmp_path, reference):
         """The host is killed again and again; workers and policy go with it."""
@@ -446,6 +656,7 @@ def test_a_disk_that_refuses_in_the_middle_of_a_run(out, gate, reference):
     assert answer == Answer(2, "", f"envhub: {out} cannot be written: File too large.\n")
     assert not list(out.rglob("*.part"))
     assert list(outcomes(out)) == [("near", 0)]
+    (out / "actions" / "1.npy").rmdir()
     resume(out, reference)
 
 
@@ -505,8 +716,8 @@ class TestSmallDisk:
         assert answer == no_space(out)
         assert not out.exists()
 
-    def test_it_cannot_be_written(self, small_disk, finished):
-        shutil.copytree(finished / "run", small_disk / "run")
+    def test_it_cannot_be_written(self, small_disk, place):
+        shutil.copytree(place / "run", small_disk / "run")
         before = snapshot(small_disk)
         remount(small_disk, "ro")
         out = small_disk / "run"

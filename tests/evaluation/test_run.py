@@ -88,7 +88,7 @@ def test_what_run_json_says(out, tmp_path):
     assert run.info == said
     assert list(said) == [
         *("format", "envhub", "created", "benchmark", "plan", "policy", "runtime", "protection"),
-        *("limits", "retries", "protocol"),
+        *("limits", "retries", "protocol", "seal"),
     ]
     assert (said["format"], said["envhub"]) == (1, envhub.__version__)
     benchmark = said["benchmark"]
@@ -167,6 +167,7 @@ def test_a_policy_object_runs_here(out):
         "path": None,
         "sha256": None,
         "args": {},
+        "files": {},
         "batch": None,
         "placement": "process",
     }

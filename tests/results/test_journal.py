@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.journals import EPISODES, NUMBERS, failed, record
+from support.journals import EPISODES, failed, record
 from support.paths import TESTS
 
 from envhub.errors import ExitCode, RunDirectoryError
@@ -28,6 +28,8 @@ from envhub.results.journal import (
     record_to_json,
     write_json,
 )
+
+PLANNED = {(episode.task, episode.index): episode for episode in EPISODES}
 
 
 @pytest.fixture
@@ -46,6 +48,10 @@ def journal(directory: Path):
 
 def lines(directory: Path) -> bytes:
     return (directory / "episodes.jsonl").read_bytes()
+
+
+def changed(**fields: object) -> str:
+    return json.dumps({**record_to_json(record(0)), **fields})
 
 
 def actions(number: int) -> np.ndarray:
@@ -128,13 +134,13 @@ def test_a_torn_last_line_is_dropped_at_every_byte(directory):
     first = whole.index(b"\n") + 1
     for cut in range(first, len(whole)):
         (directory / "episodes.jsonl").write_bytes(whole[:cut])
-        assert list(read_records(directory, NUMBERS)) == [0]  # without a journal: nothing changes
+        assert list(read_records(directory, PLANNED)) == [0]  # without a journal: nothing changes
         assert lines(directory) == whole[:cut]
     journal = Journal(directory)
     assert lines(directory) == whole[:first]
     journal.append(record(2), None)
     journal.close()
-    assert list(read_records(directory, NUMBERS)) == [0, 2]
+    assert list(read_records(directory, PLANNED)) == [0, 2]
 
 
 @pytest.mark.parametrize("torn", [b"{", b"x" * 65535, b"x" * 65536, b"x" * 200_001])
@@ -161,6 +167,15 @@ def test_whole_files_are_left_alone(directory):
         (json.dumps({**record_to_json(record(0)), "task": "other"}), "KeyError: ('other', 0)"),
         (json.dumps({**record_to_json(record(0)), "episode": 9}), "KeyError: ('t', 9)"),
         (json.dumps({**record_to_json(record(0)), "luck": 1}), "TypeError"),
+        (changed(seed=8), "ValueError: its seed is 8, and the plan's is 7"),
+        (changed(suite="other"), "ValueError: its suite is 'other', and the plan's is 's'"),
+        (changed(init_state=1), "ValueError: its init_state is 1, and the plan's is None"),
+        (changed(success="yes"), "TypeError: Expected `bool | null`, got `str` - at `$.success`"),
+        (changed(steps=True), "TypeError: Expected `int`, got `bool`"),
+        (changed(status="fine"), "TypeError: Invalid enum value 'fine' - at `$.status`"),
+        (changed(episode=[]), "TypeError"),
+        (changed(error={"where": "env"}), "TypeError"),
+        ("[" * 100_000, "RecursionError"),
     ],
 )
 def test_a_line_that_is_no_record_of_this_run_is_named(journal, directory, line, said):
@@ -176,7 +191,7 @@ def test_a_line_that_is_no_record_of_this_run_is_named(journal, directory, line,
 
 
 def test_no_file_is_no_record(tmp_path):
-    assert read_records(tmp_path, NUMBERS) == {}
+    assert read_records(tmp_path, PLANNED) == {}
 
 
 # Other files
@@ -409,6 +424,7 @@ def test_a_missing_part_is_made_again(directory):
         ("[]", f"has the format None; this version of EnvHub reads {FORMAT}"),
         ('{"format": 2}', f"has the format 2; this version of EnvHub reads {FORMAT}"),
         ('{"format": "1"}', "has the format '1'"),
+        ("[" * 100_000, r"run\.json cannot be read: maximum recursion depth"),
     ],
 )
 def test_a_directory_without_a_run_that_can_be_read(tmp_path, content, said):

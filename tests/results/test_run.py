@@ -18,7 +18,8 @@ SUITES = {"short": ["near", "back"], "long": ["far", "near"]}
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    plan = {"suites": SUITES, "episodes": 2}
+    tasks = {name: {"init_states": 0} for name in ("near", "back", "far")}
+    plan = {"suites": SUITES, "episodes": 2, "seed": 7, "tasks": tasks}
     write_json(tmp_path / "run.json", {"format": 1, "plan": plan})
     return tmp_path
 
@@ -26,7 +27,8 @@ def directory(tmp_path: Path) -> Path:
 def append(directory: Path, *records: tuple[str, int]) -> None:
     journal = Journal(directory)
     for task, episode in records:
-        journal.append(record(episode, task=task), None)
+        suite = next(suite for suite, tasks in SUITES.items() if task in tasks)
+        journal.append(record(episode, suite=suite, task=task), None)
     journal.close()
 
 
@@ -55,7 +57,7 @@ def test_an_errored_episode_has_a_record_too(directory):
     append(directory, *((task, index) for task in ("near", "far") for index in (0, 1)))
     append(directory, ("back", 0))
     journal = Journal(directory)
-    journal.append(replace(failed(1), task="back"), None)
+    journal.append(replace(failed(1), suite="short", task="back"), None)
     journal.close()
     assert open_run(directory).complete
 

@@ -22,6 +22,7 @@ from envhub.errors import (
 )
 from envhub.evaluation.run import resume_run
 from envhub.refs import PathRef
+from envhub.results.seal import seal
 from envhub.runtime import build_cache
 from envhub.runtime.provision import provision
 from envhub.sandbox.choose import trouble
@@ -233,7 +234,7 @@ def test_resuming_goes_on_in_the_same_runtime(real_runtimes, gadget, tmp_path):
     assert [same(r) for r in again.records()] == [same(r) for r in whole.records()]
     info = json.loads((tmp_path / "run/run.json").read_text())
     info["runtime"]["key"] = "0123456789abcdef"
-    (tmp_path / "run/run.json").write_text(json.dumps(info))
+    (tmp_path / "run/run.json").write_text(json.dumps(seal(info)))
     journal.write_text(lines[0])
     with pytest.raises(RunDirectoryError, match="was 0123456789abcdef, but now it would be"):
         resume_run(tmp_path / "run", 1, _Watcher())
