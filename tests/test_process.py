@@ -6,30 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
+from support.processes import alive, wait_until
 
 from envhub.process import Finished, describe_exit, run, spawn
 
 LONG = 60.0
 """A limit that nothing here reaches."""
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and is not reaped does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
-
-
-def wait_until(condition) -> None:
-    """Look again and again; pytest's own limit is the only one."""
-    while not condition():
-        time.sleep(0.01)
 
 
 class TestRun:

@@ -3,10 +3,8 @@
 import errno
 import json
 import os
-import shutil
 import subprocess
 import sys
-from ctypes.util import find_library
 
 import pytest
 from click.testing import CliRunner
@@ -15,15 +13,6 @@ from envhub.cli.doctor import command
 from envhub.cli.doctor_checks import Check, Finding, Status, all_checks, describe_landlock
 from envhub.machine.gl import Fails, Missing, Renders, probe_gl, read_answer
 from envhub.process import Finished
-
-needs_egl = pytest.mark.skipif(find_library("EGL") is None, reason="libEGL is not installed")
-needs_osmesa = pytest.mark.skipif(
-    find_library("OSMesa") is None, reason="libOSMesa is not installed"
-)
-needs_glfw = pytest.mark.skipif(find_library("glfw") is None, reason="libglfw is not installed")
-needs_bwrap = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="bubblewrap is not installed"
-)
 
 
 def look(name: str) -> Finding:
@@ -225,7 +214,6 @@ class TestTools:
         assert look("uv") == Finding(Status.OK, f"uv 0.13.7 at {path}")
 
     def test_uv_of_the_package_needs_no_path(self, tools):
-        pytest.importorskip("uv", reason="uv is not installed")
         assert look("uv").status is Status.OK
         assert look("uv").found.startswith("uv ")
 
@@ -244,7 +232,7 @@ class TestTools:
         assert seen.fix is not None
         assert seen.fix.startswith(("sysctl -w ", "docker run --security-opt "))
 
-    @needs_bwrap
+    @needs_bubblewrap
     def test_bubblewrap_of_this_machine(self):
         argv = ["bwrap", "--ro-bind", "/", "/", "--unshare-all", "true"]
         works = subprocess.run(argv, capture_output=True).returncode == 0

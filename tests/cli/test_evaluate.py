@@ -10,20 +10,19 @@ import time
 from pathlib import Path
 
 import pytest
+from support.needs import needs_mount
+from support.processes import descendants, ending, wait_until
 from support.run_tools import (
     WALK,
     WALKERS,
     Answer,
     Outcomes,
     counted,
-    descendants,
     ended,
-    ending,
     envhub,
     outcomes,
     snapshot,
     start,
-    wait_until,
 )
 
 from envhub import evaluate
@@ -460,11 +459,7 @@ def small_disk(tmp_path):
     """A file system of 24 pages; every file of a run takes one at least."""
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", place], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"a file system cannot be mounted here: {mounted.stderr.strip()}")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", place], check=True)
     yield place
     subprocess.run(["umount", "--lazy", place], check=True)
 
@@ -473,6 +468,7 @@ def remount(place: Path, options: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{options}", place], check=True)
 
 
+@needs_mount
 class TestSmallDisk:
     def test_it_is_full(self, small_disk, tmp_path):
         out = small_disk / "run"

@@ -11,7 +11,8 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
-from support.run_tools import WALK, WALKERS, descendants, outcomes, snapshot
+from support.processes import descendants
+from support.run_tools import WALK, WALKERS, outcomes, snapshot
 
 import envhub
 from envhub import evaluate, open_run

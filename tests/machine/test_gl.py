@@ -1,17 +1,12 @@
 """Which GL backend is chosen, and what is said where there is none."""
 
 import os
-from ctypes.util import find_library
 
 import pytest
+from support.needs import needs_egl, needs_osmesa
 
 from envhub.errors import ContractError
 from envhub.machine.gl import cannot_draw, choose_backend
-
-needs_egl = pytest.mark.skipif(find_library("EGL") is None, reason="libEGL is not installed")
-needs_osmesa = pytest.mark.skipif(
-    find_library("OSMesa") is None, reason="libOSMesa is not installed"
-)
 
 
 @pytest.fixture(autouse=True)

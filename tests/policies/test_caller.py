@@ -1,12 +1,12 @@
 """What a policy may declare and answer; the built-in ones; the examples of the documentation."""
 
 import dataclasses
-import importlib.util
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from gymnasium import spaces
+from support.needs import needs_torch
 from support.paths import DOCS
 
 import envhub
@@ -340,10 +340,8 @@ def test_random_actions_follow_from_the_episode_alone():
 # The examples, and what the documentation says
 
 
-@pytest.mark.parametrize(("name", "batch"), [("steer", None), ("network", 8)])
+@pytest.mark.parametrize(("name", "batch"), [("steer", None), pytest.param("network", 8, marks=needs_torch)])
 def test_examples_solve_the_example(name, batch, tmp_path):
-    if name == "network" and importlib.util.find_spec("torch") is None:
-        pytest.skip("torch is not installed")
     file = f"{DOCS}/examples/policies/{name}.py"
     options = {"suites": "all", "episodes": 2}
     traces = []

@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from support.needs import SANDBOXES
 from support.wheels import pin
 
 import envhub
@@ -24,7 +25,6 @@ from envhub.evaluation.run import resume_run
 from envhub.refs import PathRef
 from envhub.runtime import build_cache
 from envhub.runtime.provision import provision
-from envhub.sandbox.choose import trouble
 from envhub.sources.find import locate
 from envhub.types import HERE, Limits, PluginSource
 
@@ -388,11 +388,8 @@ def envhub_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_hub_reference_runs_in_a_sandbox_in_a_runtime(published, gadget, tmp_path, sandbox):
-    problem = trouble(sandbox)
-    if problem:
-        pytest.skip(f"{sandbox}: {problem}")
     ref = published(f"{sandbox}/gadget")
     there = run(ref, tmp_path / "there", trust_remote_code=True, sandbox=sandbox)
     here = run(gadget, tmp_path / "here")

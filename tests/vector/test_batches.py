@@ -51,8 +51,10 @@ def test_what_somebody_holds_is_not(pool, hold):
     del held
 
 
+@needs_torch
 def test_a_tensor_holds_it_too(pool):
-    torch = pytest.importorskip("torch")
+    import torch
+
     array = pool.lend()
     array[:] = 7
     tensor = torch.from_numpy(array)
