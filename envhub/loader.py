@@ -1,4 +1,8 @@
-"""The only place that executes foreign code. It runs in workers."""
+"""The only place that executes foreign code, and that resolves a name which a benchmark gave.
+
+Code of a confined source runs in workers only. `_check_place` is the one rule that keeps it there:
+a process is a worker if its `main` said so, and any other process refuses.
+"""
 
 import importlib.util
 import sys
@@ -7,6 +11,25 @@ from pathlib import Path
 from types import ModuleType
 
 from envhub.errors import ContractError
+from envhub.types import FileSource
+
+_in_worker = False
+
+
+def enter_worker() -> None:
+    """Say that this process is a worker, where foreign code may be executed."""
+    global _in_worker
+    _in_worker = True
+
+
+def load_source(source: FileSource) -> ModuleType:
+    """Import a source's file.
+
+    Raises:
+        ContractError: Its code is confined, and this process is not a worker.
+    """
+    _check_place(source.file, confined=source.confinement is not None)
+    return load_file(Path(source.directory), source.file, source.package)
 
 
 def load_file(directory: Path, file: str, package: str) -> ModuleType:
@@ -34,14 +57,29 @@ def load_file(directory: Path, file: str, package: str) -> ModuleType:
     return sys.modules.get(name) or _execute(name, path)
 
 
-def load_object(target: str, declaring: ModuleType | None) -> object:
-    """What `package.module:name`, or `:name` in the declaring module, stands for."""
+def load_object(target: str, declaring: ModuleType | None, *, confined: bool) -> object:
+    """What `package.module:name`, or `:name` in the declaring module, stands for.
+
+    Args:
+        target: The name.
+        declaring: The module that gave it.
+        confined: Whether a confined source gave it: then whatever it names is foreign code.
+
+    Raises:
+        ContractError: There is no such thing, or it may not be loaded here.
+    """
+    _check_place(target, confined=confined)
     module_name, _, name = target.partition(":")
     module = importlib.import_module(module_name) if module_name else declaring
     if module is None or not hasattr(module, name):
         where = module_name or (declaring.__name__ if declaring else "the file")
         raise ContractError(f"The benchmark names {target!r}, but {where} has no {name!r}.")
     return getattr(module, name)
+
+
+def _check_place(target: str, *, confined: bool) -> None:
+    if confined and not _in_worker:
+        raise ContractError(f"{target} belongs to code that is kept in a sandbox: not loaded here.")
 
 
 def _load_package(directory: Path, name: str) -> ModuleType:

@@ -8,7 +8,7 @@ what does not fit is an `InvalidObservation` that names the leaf.
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,7 @@ Kind = Literal["image", "state", "environment_state", "robot_state", "text", "ot
 
 _Path = tuple[str, ...]
 
+_NAMED = "observation."
 _CAMERAS = ("pixels", "camera_obs", "image", "images")
 
 _KINDS: dict[str, Kind] = {"environment_state": "environment_state", "robot_state": "robot_state"}
@@ -53,8 +54,6 @@ class Feature:
 def to_lerobot(
     observation: Mapping[str, Any] | NDArray[Any],
     descriptions: Sequence[str],
-    *,
-    convert: Callable[[Any], Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Turn a raw batched observation into the batch that LeRobot policies take.
 
@@ -63,7 +62,6 @@ def to_lerobot(
     Args:
         observation: What the env returned; a missing batch dimension is added.
         descriptions: What each row's task is, in words.
-        convert: The benchmark's own conversion, used instead of the built-in one.
 
     Returns:
         Torch tensors if torch is installed and numpy arrays if not, by name, and `task`.
@@ -71,11 +69,8 @@ def to_lerobot(
     Raises:
         InvalidObservation: A leaf has the wrong layout, dtype or number of rows.
     """
-    if convert is None:
-        batch = _convert(observation, len(descriptions))
-    else:
-        batch = _adopt(convert(observation))
-    batch.setdefault("task", list(descriptions))
+    batch = _convert(observation, len(descriptions))
+    batch["task"] = list(descriptions)
     return batch
 
 
@@ -113,23 +108,6 @@ def _convert(observation: object, expected: int) -> dict[str, Any]:
             nested = nested.setdefault(key, {})
         nested[leaf.keys[-1]] = _to_tensor(_finish(leaf.kind, rows))
     return batch
-
-
-def _adopt(converted: object) -> dict[str, Any]:
-    """What a benchmark's own conversion returned, with its arrays as tensors."""
-    if not isinstance(converted, Mapping):
-        found = f"the benchmark's own conversion returned {type(converted).__name__}"
-        raise _refusal((), found, "a mapping of LeRobot's names")
-    return {str(key): _adopt_value(value) for key, value in converted.items()}
-
-
-def _adopt_value(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return _adopt(value)
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufc":
-        return value
-    # A copy: torch takes no read-only or flipped array, and the worker reuses its memory.
-    return _to_tensor(np.array(value, order="C"))
 
 
 def _flatten(tree: object, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
@@ -184,6 +162,8 @@ def _bare_path(value: Any, rows: int | None) -> _Path:
 
 def _name(path: _Path, state: _Path | None) -> tuple[Kind, _Path]:
     top, *below = path
+    if top.startswith(_NAMED):  # by LeRobot's names already
+        return _kind_of(top.removeprefix(_NAMED)), path
     if top in _CAMERAS:
         camera = ".".join(below)
         if top == "camera_obs":  # LeRobot's IsaacLab step does so
@@ -192,6 +172,12 @@ def _name(path: _Path, state: _Path | None) -> tuple[Kind, _Path]:
     if path in (("agent_pos",), ("state",), state):
         return "state", ("observation.state",)
     return _KINDS.get(top, "other"), (f"observation.{top}", *below)
+
+
+def _kind_of(name: str) -> Kind:
+    if name == "image" or name.startswith(("image.", "images.")):
+        return "image"
+    return "state" if name == "state" else _KINDS.get(name, "other")
 
 
 def _check_dtype(path: _Path, value: Any, kind: Kind) -> Kind:

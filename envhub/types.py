@@ -78,7 +78,8 @@ class Benchmark:
     """`pkg.module:spaces`, light: `spaces(task, **env_args) -> (observation, action)`, the same
     objects for tasks that have the same. `envhub info` and `make_env` need no simulator then."""
     lerobot: str | None = None
-    """`pkg.module:convert`, light: raw batch -> batch as LeRobot policies take it."""
+    """`pkg.module:convert`, runs in the worker: one raw observation -> a mapping of LeRobot's
+    names, such as `observation.state`, to arrays; images uint8, height x width x channels."""
     policies: Mapping[str, str] = field(default_factory=dict)
     """Policies that come with it: `{"expert": "pkg.expert:make_policy"}`."""
     runtime: str | None = None
@@ -275,6 +276,8 @@ class PolicySource:
     name: str
     """Of the factory there."""
     args: Mapping[str, Value] = field(default_factory=dict)
+    confined: bool = False
+    """Whether a confined benchmark names it: then it is made in workers only."""
 
 
 Placement = Literal["process", "worker"]

@@ -2,11 +2,13 @@
 
 import inspect
 import re
+from pathlib import Path
 
 import click
 import pytest
 from support.paths import DOCS
 
+import envhub
 from envhub import hookspecs
 from envhub.cli import COMMANDS, group
 from envhub.errors import ExitCode
@@ -86,3 +88,26 @@ def test_the_readme_names_only_commands_that_exist():
     targets = set(re.findall(r"make (\w+)", readme))
     makefile = (DOCS.parent / "Makefile").read_text(encoding="utf-8")
     assert targets <= set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
+
+
+def test_the_architecture_names_only_modules_that_exist():
+    """`folder.module`, `folder/module.py` and `folder/` are written as code; each must be there."""
+    text = page("architecture")
+    package = Path(envhub.__file__).parent
+    spans = [*re.findall(r"`([^`\n]+)`", text), *re.findall(r"── ([\w.]+)", text)]
+    folders = {path.name for path in package.iterdir() if path.is_dir()}
+    named = {span.rstrip("/") for span in spans if re.split(r"[./]", span)[0] in folders}
+    assert len(named) > 20
+    for name in named:
+        parts = re.split(r"[./]", name.removesuffix(".py"))
+        path = package.joinpath(*parts)
+        module_of_function = package.joinpath(*parts[:-1]).with_suffix(".py")
+        assert path.is_dir() or path.with_suffix(".py").exists() or module_of_function.exists(), (
+            name
+        )
+
+
+def test_every_folder_says_in_which_process_it_runs():
+    for path in Path(envhub.__file__).parent.glob("*/__init__.py"):
+        if path.parent.name not in ("cli", "testing"):
+            assert re.search(r"host|worker|both sides", path.read_text()), path

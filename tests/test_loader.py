@@ -1,13 +1,16 @@
 """Loading files, in this process: what a worker does with one."""
 
 import pickle
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.sources import confined
 
 from envhub.errors import ContractError
-from envhub.loader import load_file, load_object
+from envhub.loader import load_file, load_object, load_source
+from envhub.types import Confinement, FileSource
 
 PACKAGE = "envhub_local_test"
 
@@ -132,10 +135,10 @@ class TestLoadFile:
 class TestLoadObject:
     def test_in_the_declaring_file(self, assets):
         module = load_file(assets / "hooks", "env.py", PACKAGE)
-        assert load_object(":make", module) is module.make
+        assert load_object(":make", module, confined=False) is module.make
 
     def test_in_a_module(self):
-        assert load_object("os.path:join", None) is __import__("os").path.join
+        assert load_object("os.path:join", None, confined=False) is __import__("os").path.join
 
     @pytest.mark.parametrize(
         ("target", "declared", "message"),
@@ -148,9 +151,22 @@ class TestLoadObject:
     def test_not_there(self, assets, target, declared, message):
         module = load_file(assets / "hooks", "env.py", PACKAGE) if declared else None
         with pytest.raises(ContractError) as caught:
-            load_object(target, module)
+            load_object(target, module, confined=False)
         assert str(caught.value) == message
 
     def test_a_module_that_is_not_there(self):
         with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has"):
-            load_object("a_module_that_nobody_has:make", None)
+            load_object("a_module_that_nobody_has:make", None, confined=False)
+
+
+def test_what_a_confined_source_names_is_loaded_in_workers_only(assets):
+    """The one rule; a worker says that it is one when it starts."""
+    with pytest.raises(ContractError, match="kept in a sandbox: not loaded here"):
+        load_object("os.path:join", None, confined=True)
+    source = FileSource(str(assets / "hooks"), "env.py", PACKAGE, "hooks")
+    with pytest.raises(ContractError, match=r"env\.py belongs to code that is kept in a sandbox"):
+        load_source(confined(source, Confinement("none", network=True)))
+    code = "from envhub import loader; loader.enter_worker(); "
+    code += "print(loader.load_object('os.path:join', None, confined=True).__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "join\n"

@@ -166,12 +166,11 @@ def test_batched_and_unbatched_leaves_may_mix():
 
 
 @pytest.mark.parametrize("writeable", [True, False])
-@pytest.mark.parametrize("convert", [None, dict], ids=["built-in", "own"])
-def test_the_batch_shares_no_memory_with_the_observation(writeable, convert):
+def test_the_batch_shares_no_memory_with_the_observation(writeable):
     raw = {"agent_pos": np.ones((2, 3), np.float32), "pixels": np.full((2, 6, 5, 3), 255, np.uint8)}
     for array in raw.values():
         array.flags.writeable = writeable
-    batch = to_lerobot(raw, ["", ""], convert=convert)
+    batch = to_lerobot(raw, ["", ""])
     for array in raw.values():
         array.flags.writeable = True
         array[:] = 0
@@ -183,9 +182,7 @@ def test_the_batch_shares_no_memory_with_the_observation(writeable, convert):
 def test_flipped_views_are_taken():
     raw = frames(2, 6, 5, 3)[:, ::-1, ::-1]
     built_in = to_lerobot({"pixels": raw}, ["", ""])["observation.image"]
-    own = to_lerobot({}, ["", ""], convert=lambda _: {"x": raw})["x"]
     np.testing.assert_array_equal(built_in, np.moveaxis(raw, 3, 1).astype(np.float32) / 255)
-    np.testing.assert_array_equal(own, raw)
 
 
 # Errors
@@ -264,34 +261,35 @@ def test_what_does_not_fit_is_named(raw, path, message):
     assert isinstance(caught.value, ContractError)
 
 
-# A benchmark's own conversion
+# Observations by LeRobot's names, as a benchmark's own conversion gives them
 
 
-def test_an_own_conversion_comes_first():
-    raw = {"anything": object()}
-    seen = []
-
-    def convert(observation):
-        seen.append(observation)
-        return {"observation.state": vectors(2, 3), "nested": {"flag": np.array([True, False])}}
-
-    batch = to_lerobot(raw, ["push", "pull"], convert=convert)
-    assert seen == [raw]
+def test_lerobots_names_are_kept_and_images_converted():
+    raw = {
+        "observation.images.wrist": frames(2, 6, 5, 3),
+        "observation.image": frames(2, 4, 4, 1),
+        "observation.state": vectors(2, 8),
+        "observation.environment_state": vectors(2, 3),
+        "observation.extra": vectors(2, 2),
+    }
+    batch = to_lerobot(raw, ["push", "pull"])
+    assert {name: tuple(np.shape(value)) for name, value in batch.items() if name != "task"} == {
+        "observation.images.wrist": (2, 3, 6, 5),
+        "observation.image": (2, 1, 4, 4),
+        "observation.state": (2, 8),
+        "observation.environment_state": (2, 3),
+        "observation.extra": (2, 2),
+    }
     assert batch["task"] == ["push", "pull"]
-    np.testing.assert_array_equal(batch["observation.state"], vectors(2, 3))
-    assert np.asarray(batch["observation.state"]).dtype == np.float64
-    assert np.asarray(batch["nested"]["flag"]).dtype == bool
+    np.testing.assert_array_equal(
+        batch["observation.images.wrist"],
+        np.moveaxis(raw["observation.images.wrist"], 3, 1).astype(np.float32) / 255,
+    )
 
 
-def test_an_own_conversion_may_set_the_task_and_things_that_are_no_numbers():
-    own = {"task": ["grasp"], "names": np.array(["a"]), "count": 3}
-    batch = to_lerobot({}, ["push"], convert=lambda _: own)
-    assert batch == own
-
-
-def test_an_own_conversion_must_return_a_mapping():
-    with pytest.raises(InvalidObservation, match=r"own conversion returned list; expected a map"):
-        to_lerobot({}, ["push"], convert=lambda _: [])
+def test_an_image_by_lerobots_name_has_the_layout_of_images():
+    with pytest.raises(InvalidObservation, match=r"channels first"):
+        to_lerobot({"observation.images.wrist": frames(2, 3, 60, 50)}, ["", ""])
 
 
 # The table of features
@@ -422,10 +420,9 @@ def test_importing_the_module_does_not_import_torch():
 
 
 @pytest.mark.usefixtures("without_torch")
-@pytest.mark.parametrize("convert", [None, dict], ids=["built-in", "own"])
-def test_without_torch_there_are_numpy_arrays(convert):
+def test_without_torch_there_are_numpy_arrays():
     raw = {"pixels": frames(2, 6, 5, 3), "robot_state": {"eef": vectors(2, 3)}}
-    batch = to_lerobot(raw, ["", ""], convert=convert)
+    batch = to_lerobot(raw, ["", ""])
     image, state, task = batch.values()
     assert type(image) is type(state["eef"]) is np.ndarray
     assert task == ["", ""]
@@ -443,17 +440,6 @@ def test_with_torch_there_are_tensors_with_the_bits_of_lerobot():
     assert torch.equal(image, expected)
     assert image.is_contiguous()
     assert torch.equal(state, torch.from_numpy(raw["robot_state"]["eef"]).float())
-
-
-@needs_torch
-def test_an_own_conversion_gives_tensors_too():
-    import torch
-
-    ready = torch.zeros(2, 3)
-    own = {"ready": ready, "nested": {"x": vectors(2, 3)}}
-    batch = to_lerobot({}, ["", ""], convert=lambda _: own)
-    assert batch["ready"] is ready
-    assert torch.equal(batch["nested"]["x"], torch.from_numpy(vectors(2, 3)))
 
 
 @needs_torch

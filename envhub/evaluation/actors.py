@@ -16,7 +16,7 @@ from envhub.host.waiting import WorkerPoller
 from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context
 from envhub.policies.load import ObservationView, context_of, make_caller, wrap_policy
-from envhub.types import HERE, Benchmark, FileSource, PolicyFacts, PolicySource, PolicySpec
+from envhub.types import HERE, Benchmark, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.spaces import Spaces
 from envhub.wire.values import Array
 
@@ -67,7 +67,7 @@ class Actor(Protocol):
 def make_actor(job: Job, poller: WorkerPoller) -> Actor:
     """The actor to begin with; where the policy wants to be is known once it is made."""
     if job.workers == 0 or not isinstance(job.policy, PolicySource):
-        return InlineActor(job.policy, job.benchmark, job.loadable)
+        return InlineActor(job.policy, job.benchmark)
     return InWorkerActor(job) if job.in_worker else make_process_actor(job, poller)
 
 
@@ -86,7 +86,7 @@ def make_process_actor(job: Job, poller: WorkerPoller) -> ProcessActor:
     log = job.logs / "policy.log" if job.logs else None
     # A policy that comes with the benchmark may need what the benchmark's runtime has.
     spec = PolicySpec(job.limits, job.spec.interpreter if job.in_worker else HERE)
-    return ProcessActor(job.policy, job.benchmark, job.loadable, spec, poller, log)
+    return ProcessActor(job.policy, job.benchmark, spec, poller, log)
 
 
 class InWorkerActor:
@@ -109,7 +109,7 @@ class InWorkerActor:
         """Make the policy in the worker, whose answer follows."""
         slot.making_policy = True
         job = self._job
-        slot.env.load_policy(job.policy, job.benchmark, spaces_of(slot), job.file)
+        slot.env.load_policy(job.policy, job.benchmark, spaces_of(slot))
 
     def begin(self, slot: Slot) -> None:
         """Let the worker play from a reset on."""
@@ -149,19 +149,17 @@ class InlineActor:
     seconds = 0.0
     """Nothing else can happen while it acts, so that waiting would save nothing."""
 
-    def __init__(self, policy: Any, benchmark: Benchmark, source: FileSource | None) -> None:
+    def __init__(self, policy: Any, benchmark: Benchmark) -> None:
         """Take a policy.
 
         Args:
             policy: A policy, or a `PolicySource` to make it from.
             benchmark: What it is to be evaluated on.
-            source: The benchmark's file, if it is one.
         """
         self.waiting: list[Slot] = []
         self.learning: list[Slot] = []
         self._policy = policy
         self._benchmark = benchmark
-        self._source = source
         self._known: list[tuple[Spaces, PolicyCaller, ObservationView]] = []
         self._contexts: dict[int, tuple[Context, PolicyCaller]] = {}
         self._event: Event | None = None
@@ -229,14 +227,18 @@ class InlineActor:
                 caller.close()
 
     def _make(self, spaces: Spaces) -> None:
-        make = make_caller if isinstance(self._policy, PolicySource) else wrap_policy
-        caller = make(self._policy, self._benchmark, spaces, self._source)
+        if isinstance(self._policy, PolicySource):
+            caller = make_caller(self._policy, self._benchmark, spaces)
+        else:
+            caller = wrap_policy(self._policy, spaces)
         self._known.append((spaces, caller, ObservationView(spaces[0], caller.facts.needs)))
 
     def _act(self, batch: tuple[Slot, ...]) -> Array:
         index = self._index(batch[0])
         assert index is not None
         _, caller, view = self._known[index]
+        if batch[0].converted is not None:  # the policy is shown all of it
+            view = ObservationView(batch[0].converted, None)
         contexts = [self._context(caller, slot) for slot in batch]
         return caller.act(view.batch(batch, Slot.value), contexts)
 

@@ -29,6 +29,7 @@ from envhub.host.waiting import WorkerPoller
 from envhub.records import EpisodeRecord
 from envhub.types import PolicyFacts
 from envhub.wire.messages import (
+    Converted,
     Done,
     Loaded,
     Opened,
@@ -145,6 +146,8 @@ class Engine:
                 self._on_opened(slot, reply)
             case Done():
                 self._on_env_made(slot)
+            case Converted():
+                self._on_converted(slot, reply)
             case PolicyLoaded():
                 self._on_policy_loaded(slot, reply)
             case WasReset():
@@ -207,9 +210,16 @@ class Engine:
             facts = self._actor.facts(slot)
         if facts is None:
             self._actor.learn(slot)
+        elif facts.format == "lerobot" and self._job.benchmark.lerobot and not slot.converted:
+            slot.env.convert(facts.needs)
         else:
-            slot.needs = facts.needs
+            # Of converted observations the policy is shown all; the worker knows what to draw.
+            slot.needs = None if slot.converted else facts.needs
             self._begin(slot)
+
+    def _on_converted(self, slot: Slot, converted: Converted) -> None:
+        slot.take_converted(converted)
+        slot.share_memory()
 
     def _on_policy_loaded(self, slot: Slot, loaded: PolicyLoaded) -> None:
         """A policy was made in the worker; one that wants its own process gets it."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from envhub.evaluation.plan import Plan
 from envhub.records import Episode
-from envhub.types import Benchmark, FileSource, Limits, WorkerSpec
+from envhub.types import Benchmark, Limits, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,16 +32,6 @@ class Job:
     def limits(self) -> Limits:
         """How long each request may take."""
         return self.spec.limits
-
-    @property
-    def file(self) -> FileSource | None:
-        """The benchmark's file, if it is one."""
-        return self.spec.source if isinstance(self.spec.source, FileSource) else None
-
-    @property
-    def loadable(self) -> FileSource | None:
-        """The benchmark's file, if it may be loaded outside of its workers."""
-        return None if self.spec.confinement else self.file
 
     @property
     def shared(self) -> bool:

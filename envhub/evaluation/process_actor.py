@@ -12,7 +12,7 @@ from envhub.evaluation.pacing import running_average
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.remote import RemotePolicy
 from envhub.host.waiting import WorkerPoller, close_workers
-from envhub.types import Benchmark, FileSource, PolicyFacts, PolicySource, PolicySpec
+from envhub.types import Benchmark, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.messages import Acted, Done, PolicyLoaded
 from envhub.wire.spaces import Spaces
 
@@ -24,7 +24,6 @@ class ProcessActor:
         self,
         policy: PolicySource,
         benchmark: Benchmark,
-        source: FileSource | None,
         spec: PolicySpec,
         poller: WorkerPoller,
         log: Path | None,
@@ -35,7 +34,6 @@ class ProcessActor:
         self._spec = spec
         self._policy = policy
         self._benchmark = benchmark
-        self._source = source
         self._poller = poller
         self._log = log
         self._finished: list[int] = []
@@ -74,12 +72,14 @@ class ProcessActor:
             new = batch[0]  # this process is another than the one that the facts are from
         if new is not None:
             self._loading = spaces_of(new)
-            self.remote.load(self._policy, self._benchmark, self._loading, self._source)
+            self.remote.load(self._policy, self._benchmark, self._loading)
             return
         unmapped = next((s for s in batch if self._mapped.get(s.index) != s.generation), None)
         if unmapped is not None:
             self._mapped[unmapped.index] = unmapped.generation
-            self.remote.map_slot(unmapped.index, self._of(unmapped), unmapped.memory)
+            self.remote.map_slot(
+                unmapped.index, self._of(unmapped), unmapped.memory, unmapped.converted
+            )
         elif batch:
             self._act(batch)
 

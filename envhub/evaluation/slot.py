@@ -13,8 +13,8 @@ from envhub.host.remote import Observe, RemoteEnv
 from envhub.types import PolicyFacts, WorkerSpec
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK, SUCCESSES, Buffers, make_memory, needed_bytes, shared_action
-from envhub.wire.messages import BatchRow, Opened, QuickStepped, Stepped, WasReset
-from envhub.wire.spaces import Spaces, SpaceSpec, decode_spaces
+from envhub.wire.messages import BatchRow, Converted, Opened, QuickStepped, Stepped, WasReset
+from envhub.wire.spaces import AnySpace, Spaces, SpaceSpec, decode_spaces
 from envhub.wire.values import Array, portable
 
 _MOST_SPACES = 64
@@ -67,6 +67,8 @@ class Slot:
         self.open_task: str | None = None
         """The task whose env is made."""
         self.spaces: Spaces | None = None
+        self.converted: AnySpace | None = None
+        """The space of observations that the worker converts to LeRobot's names."""
         self.memory = -1
         """The descriptor of the memory that it shares with its worker."""
         self.generation = 0
@@ -96,7 +98,7 @@ class Slot:
         log = self._logs / f"worker-{self.index}.log" if self._logs else None
         name = f"worker {self.index}"
         self.remote = first or RemoteEnv(name, self._spec, log=log, inline=self._inline)
-        self.open_task, self.spaces = None, None
+        self.open_task, self.spaces, self.converted = None, None, None
         self.making_policy, self.worker_policy, self.abandoned = False, None, False
         self._free_memory()
         return self.remote
@@ -126,17 +128,27 @@ class Slot:
                 f"The action space {spaces[1]} is not a single array; policies act in Box, "
                 "Discrete, MultiDiscrete and MultiBinary spaces."
             )
-        fresh = self._buffers is None or spaces != self.spaces
-        self.spaces = spaces
+        fresh = self._buffers is None or spaces != self.spaces or self.converted is not None
+        self.spaces, self.converted = spaces, None
         return fresh
+
+    def take_converted(self, converted: Converted) -> None:
+        """Note what converted observations are like.
+
+        Raises:
+            WorkerError: Their space makes no sense.
+        """
+        self.converted = self.env.converted_space(converted)
 
     def share_memory(self) -> None:
         """Make the memory for the env's spaces, and ask the worker to map it."""
         assert self.spaces is not None
         self._free_memory()
-        self.memory = make_memory(needed_bytes(1, *self.spaces))
+        observation, action = self.spaces
+        shown = observation if self.converted is None else self.converted
+        self.memory = make_memory(needed_bytes(1, shown, action))
         self.generation += 1
-        self._buffers = Buffers(self.memory, 1, *self.spaces)
+        self._buffers = Buffers(self.memory, 1, shown, action)
         self.attach()
 
     def attach(self) -> None:

@@ -29,6 +29,8 @@ from envhub.wire.messages import (
     BatchRow,
     Call,
     Close,
+    Convert,
+    Converted,
     EpisodeInfo,
     Load,
     LoadPolicy,
@@ -43,7 +45,15 @@ from envhub.wire.messages import (
     Stepped,
     WasReset,
 )
-from envhub.wire.spaces import Spaces, SpaceSpec, decode_spaces, encode_space, leaves
+from envhub.wire.spaces import (
+    AnySpace,
+    Spaces,
+    SpaceSpec,
+    decode_space,
+    decode_spaces,
+    encode_space,
+    leaves,
+)
 from envhub.wire.values import portable
 
 R = TypeVar("R")
@@ -105,6 +115,27 @@ class RemoteEnv:
         request = Attach(self._next(), rows, row)
         self.worker.ask(request, self._limits.start, "sharing memory", (memory,))
 
+    def convert(self, needs: Observe) -> None:
+        """Convert observations to LeRobot's names from now on.
+
+        Args:
+            needs: The leaves of the raw observation that the policy reads.
+        """
+        self.worker.ask(Convert(self._next(), needs), self._limits.start, "converting observations")
+
+    def converted_space(self, converted: Converted) -> AnySpace:
+        """The space of converted observations.
+
+        Raises:
+            WorkerDied: It makes no sense, so the worker was ended.
+        """
+        try:
+            space = decode_space(converted.observation_space)
+        except ValueError as exc:
+            raise self.worker.broken(exc) from exc
+        self._texts = frozenset(leaf.path for leaf in leaves(space) if leaf.dtype is None)
+        return space
+
     def reset(self, seed: int | None, options: Any = None, observe: Observe = None) -> None:
         """Reset the env."""
         request = Reset(self._next(), seed, portable(options), observe)
@@ -133,11 +164,10 @@ class RemoteEnv:
         policy: PolicySource,
         benchmark: Benchmark,
         spaces: Spaces,
-        source: FileSource | None,
     ) -> None:
         """Make a policy in the worker, beside the env."""
         observation, action = (encode_space(space) for space in spaces)
-        request = LoadPolicy(self._next(), policy, benchmark, observation, action, source)
+        request = LoadPolicy(self._next(), policy, benchmark, observation, action)
         self.worker.ask(request, self._limits.start, "making the policy")
 
     def play(
@@ -259,17 +289,17 @@ class RemotePolicy:
         policy: PolicySource,
         benchmark: Benchmark,
         spaces: Spaces,
-        source: FileSource | None,
     ) -> None:
         """Make the policy for a pair of spaces."""
         observation, action = (encode_space(space) for space in spaces)
         identity = self.worker.next_id()
-        request = LoadPolicy(identity, policy, benchmark, observation, action, source)
+        request = LoadPolicy(identity, policy, benchmark, observation, action)
         self.worker.ask(request, self._limits.start, "making")
 
-    def map_slot(self, slot: int, policy: int, memory: int) -> None:
-        """Share the memory of a slot with it."""
-        request = MapSlot(self.worker.next_id(), slot, policy)
+    def map_slot(self, slot: int, policy: int, memory: int, converted: AnySpace | None) -> None:
+        """Share the memory of a slot with it, whose observations may be converted ones."""
+        space = None if converted is None else encode_space(converted)
+        request = MapSlot(self.worker.next_id(), slot, policy, space)
         self.worker.ask(request, self._limits.start, "sharing memory", (memory,))
 
     def act(

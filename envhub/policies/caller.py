@@ -1,7 +1,7 @@
 """Calling a policy, and checking what it answers. Runs wherever the policy lives."""
 
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,6 @@ from envhub.observations import to_lerobot
 from envhub.policies.contract import PADDING, Context, facts_of, make_rng
 from envhub.types import PolicyFacts
 from envhub.wire.values import Array
-
-Convert = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 _FEW = 32
 """So many numbers are compared one by one before numpy has begun."""
@@ -27,22 +25,19 @@ class PolicyCaller:
         policy: Any,
         leaves: Sequence[str],
         action_space: Space[Any],
-        convert: Convert | None = None,
     ) -> None:
         """Take a policy.
 
         Args:
             policy: What a factory made.
-            leaves: The leaf paths of the observation.
+            leaves: The leaf paths of the raw observation.
             action_space: Of one env.
-            convert: The benchmark's own conversion to LeRobot's format.
 
         Raises:
             ContractError: It is no policy.
         """
         self.facts: PolicyFacts = facts_of(policy, leaves)
         self._policy = policy
-        self._convert = convert
         self._shape = action_space.shape or ()
         self._dtype = np.dtype(action_space.dtype)
         self._castable = self._dtype
@@ -106,7 +101,7 @@ class PolicyCaller:
     def _call(self, observation: Any, episodes: Sequence[Context]) -> Array:
         if self.facts.format == "lerobot":
             descriptions = [episode.description for episode in episodes]
-            observation = to_lerobot(observation, descriptions, convert=self._convert)
+            observation = to_lerobot(observation, descriptions)
         return self._checked(self._policy.act(observation, episodes), len(episodes))
 
     def _checked(self, answer: Any, rows: int) -> Array:

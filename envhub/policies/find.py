@@ -15,6 +15,7 @@ from envhub.types import (
     PolicySource,
     Source,
     Value,
+    confinement_of,
 )
 
 POLICIES = "envhub.policies"
@@ -52,7 +53,8 @@ def find_policy(
     if text in benchmark.policies:
         module, _, name = benchmark.policies[text].partition(":")
         code = module or (source if isinstance(source, FileSource) else find(source.name).module)
-        return PolicySource(code, name, dict(args)), True
+        confined = confinement_of(source) is not None
+        return PolicySource(code, name, dict(args), confined=confined), True
     if text.startswith(("./", "../", "/")):
         return _policy_file(text, args), False
     name, _, argument = text.partition(":")

@@ -1,14 +1,12 @@
 """Making a policy and calling it, in a worker or in a process of the policy's own."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
-from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from envhub.errors import ContractError
-from envhub.loader import load_file, load_object
+from envhub.loader import load_object, load_source
 from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context, make_rng
 from envhub.types import Benchmark, FileSource, PolicySource
@@ -18,39 +16,24 @@ from envhub.wire.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
 R = TypeVar("R")
 
 
-def make_caller(
-    policy: PolicySource,
-    benchmark: Benchmark,
-    spaces: Spaces,
-    source: FileSource | None = None,
-) -> PolicyCaller:
+def make_caller(policy: PolicySource, benchmark: Benchmark, spaces: Spaces) -> PolicyCaller:
     """Make a policy.
 
     Args:
         policy: Where its factory is.
         benchmark: What it is to act in.
-        spaces: Of observations and actions.
-        source: The benchmark's file, if it is one.
+        spaces: Of raw observations and of actions.
     """
     factory: Any = _find_factory(policy)
     if not callable(factory):
         kind = type(factory).__name__
-        raise ContractError(f"{policy.name!r} is a {kind}, no function that makes a policy.")
-    made = factory(benchmark, *spaces, **policy.args)
-    return wrap_policy(made, benchmark, spaces, source)
+        raise ContractError(f"{policy.name!r} is a {kind}, not a function that makes a policy.")
+    return wrap_policy(factory(benchmark, *spaces, **policy.args), spaces)
 
 
-def wrap_policy(
-    made: Any,
-    benchmark: Benchmark,
-    spaces: Spaces,
-    source: FileSource | None,
-) -> PolicyCaller:
+def wrap_policy(made: Any, spaces: Spaces) -> PolicyCaller:
     """Take a policy that is made already."""
-    convert = None
-    if getattr(made, "format", "raw") == "lerobot" and benchmark.lerobot is not None:
-        convert = _converter(benchmark.lerobot, source)
-    return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1], convert)
+    return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1])
 
 
 class ObservationView:
@@ -102,25 +85,9 @@ def _stack(values: list[Any]) -> Any:
 def _find_factory(policy: PolicySource) -> object:
     module = policy.module
     if not isinstance(module, FileSource):
-        return load_object(f"{module}:{policy.name}", None)
-    declaring = _load(module)
+        return load_object(f"{module}:{policy.name}", None, confined=policy.confined)
+    declaring = load_source(module)
     if not hasattr(declaring, policy.name):
-        due = f"def {policy.name}(benchmark, observation_space, action_space)"
-        raise ContractError(f"{module.file} has no function that makes a policy: {due}.")
-    return load_object(f":{policy.name}", declaring)
-
-
-def _load(source: FileSource) -> ModuleType:
-    return load_file(Path(source.directory), source.file, source.package)
-
-
-def _converter(target: str, source: FileSource | None) -> Any:
-    """The benchmark's own conversion to LeRobot's format."""
-    if not target.startswith(":"):
-        return load_object(target, None)
-    if source is None:
-        raise ContractError(
-            "The benchmark's own conversion to LeRobot's format is kept in its sandbox, where this "
-            "policy is not: set format = 'raw'."
-        )
-    return load_object(target, _load(source))
+        expected = f"def {policy.name}(benchmark, observation_space, action_space)"
+        raise ContractError(f"{module.file} has no function that makes a policy: {expected}.")
+    return load_object(f":{policy.name}", declaring, confined=policy.confined)

@@ -58,6 +58,13 @@ class Attach(_Message, frozen=True):
     """This worker's."""
 
 
+class Convert(_Message, frozen=True):
+    """Convert observations to LeRobot's names from now on. Answer: Converted."""
+
+    needs: tuple[str, ...] | None = None
+    """The leaves of the raw observation that the policy reads; None = all."""
+
+
 class Reset(_Message, frozen=True):
     """Reset the env. Answer: WasReset."""
 
@@ -112,8 +119,6 @@ class LoadPolicy(_Message, frozen=True):
     benchmark: Benchmark
     observation_space: SpaceSpec
     action_space: SpaceSpec
-    source: FileSource | None = None
-    """The benchmark's file, where `benchmark.lerobot` or the policy's module refers to it."""
 
 
 class EpisodeInfo(msgspec.Struct, frozen=True, array_like=True):
@@ -148,6 +153,8 @@ class MapSlot(_Message, frozen=True):
     slot: int
     policy: int
     """Which of the policies here acts for it."""
+    observation_space: SpaceSpec | None = None
+    """Of converted observations; None: as the policy was made for."""
 
 
 class BatchRow(msgspec.Struct, frozen=True, array_like=True):
@@ -182,8 +189,8 @@ class QuickStep(_Message, frozen=True):
 
 
 _Encoded = (
-    Load | Open | Attach | Reset | Step | Render | Call | SetAttr | Close | LoadPolicy | Play
-    | MapSlot | Act
+    Load | Open | Attach | Convert | Reset | Step | Render | Call | SetAttr | Close | LoadPolicy
+    | Play | MapSlot | Act
 )  # fmt: skip
 
 Request = _Encoded | QuickStep
@@ -213,6 +220,12 @@ class Opened(_Message, frozen=True):
 
 class Done(_Message, frozen=True):
     """Nothing to tell."""
+
+
+class Converted(_Message, frozen=True):
+    """What the converted observations are like."""
+
+    observation_space: SpaceSpec
 
 
 class WasReset(_Message, frozen=True):
@@ -285,7 +298,17 @@ class QuickStepped(_Message, frozen=True):
 
 
 _EncodedReply = (
-    Loaded | Opened | Done | WasReset | Stepped | Returned | Failed | PolicyLoaded | Played | Acted
+    Loaded
+    | Opened
+    | Done
+    | Converted
+    | WasReset
+    | Stepped
+    | Returned
+    | Failed
+    | PolicyLoaded
+    | Played
+    | Acted
 )
 
 Reply = _EncodedReply | QuickStepped
@@ -294,6 +317,7 @@ _EXPECTED: dict[type[Request], tuple[type[Reply], ...]] = {
     Load: (Loaded, Failed),
     Open: (Opened, Failed),
     Attach: (Done, Failed),
+    Convert: (Converted, Failed),
     Reset: (WasReset, Failed),
     Step: (Stepped, Failed),
     Render: (Returned, Failed),

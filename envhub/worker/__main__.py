@@ -56,7 +56,11 @@ def _go_inside(shelter: str, supervisor: int) -> None:
 
 def _serve(role: str, descriptor: int) -> None:
     # Imported after the fork, so that the guard stays small.
+    from envhub.loader import enter_worker as allow_foreign_code
     from envhub.worker.serve import serve
+
+    if role == "env":
+        allow_foreign_code()
 
     serve(role, descriptor)
     _end()

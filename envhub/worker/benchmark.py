@@ -1,17 +1,18 @@
 """A loaded benchmark: what it declares, and how its envs are made. Lives in the worker."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
 import gymnasium as gym
 
 from envhub.errors import ContractError, UnknownName
-from envhub.loader import load_file, load_object
+from envhub.loader import load_object, load_source
 from envhub.plugins import Plugins, name_and_version
 from envhub.types import Benchmark, FileSource, Task, Value
 from envhub.wire.messages import Load
+from envhub.wire.spaces import AnySpace
+from envhub.worker.convert import Converter
 from envhub.worker.normalize import AnyEnv
 from envhub.worker.published import PublishedBenchmark
 
@@ -32,6 +33,10 @@ class LoadedBenchmark(Protocol):
         """The observation and action space of a task, if they are known without its env."""
         ...
 
+    def converter(self, raw: AnySpace) -> Converter:
+        """The benchmark's own conversion of observations to LeRobot's names."""
+        ...
+
 
 def load_benchmark(request: Load, plugins: Plugins) -> LoadedBenchmark:
     """Load what a request names.
@@ -44,13 +49,15 @@ def load_benchmark(request: Load, plugins: Plugins) -> LoadedBenchmark:
     match request.source:
         case str() as name:
             plugins.load(name)
-            return DeclaredBenchmark(plugins.benchmark(name), None, request.env_args)
+            return DeclaredBenchmark(
+                plugins.benchmark(name), None, request.env_args, confined=False
+            )
         case FileSource() as source:
             return _load_source(source, request, plugins)
 
 
 def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedBenchmark:
-    module = load_file(Path(source.directory), source.file, source.package)
+    module = load_source(source)
     make_env = getattr(module, "make_env", None)
     # Callables only: a plugin's package that the file imports is called envhub_... too.
     if any(name.startswith("envhub_") and callable(item) for name, item in vars(module).items()):
@@ -58,7 +65,8 @@ def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedB
         declared = plugins.benchmarks(source.name)
         if len(declared) != 1:
             raise ContractError(f"{source.file} declares {len(declared)} benchmarks; declare one.")
-        return DeclaredBenchmark(declared[0], module, request.env_args)
+        confined = source.confinement is not None
+        return DeclaredBenchmark(declared[0], module, request.env_args, confined=confined)
     if callable(make_env):
         return PublishedBenchmark(make_env, source.name, request.env_args, request.horizon)
     raise ContractError(
@@ -71,15 +79,21 @@ class DeclaredBenchmark:
     """A benchmark that declares itself through hooks."""
 
     def __init__(
-        self, benchmark: Benchmark, module: ModuleType | None, env_args: Mapping[str, Value]
+        self,
+        benchmark: Benchmark,
+        module: ModuleType | None,
+        env_args: Mapping[str, Value],
+        *,
+        confined: bool,
     ) -> None:
         self.benchmark = benchmark
         self._module = module
+        self._confined = confined
         self._env_args = dict(env_args)
 
     def make(self, suite: str, task: Task) -> AnyEnv:
         """Call the benchmark's `make`."""
-        make: Any = load_object(self.benchmark.make, self._module)
+        make: Any = self._named(self.benchmark.make)
         env = make(task, **self._env_args)
         if not isinstance(env, gym.Env):
             kind = type(env).__name__
@@ -91,11 +105,21 @@ class DeclaredBenchmark:
         target = self.benchmark.spaces
         if target is None:
             return None
-        function: Any = load_object(target, self._module)
+        function: Any = self._named(target)
         match function(task, **self._env_args):
             case (gym.Space() as observation, gym.Space() as action):
                 return observation, action
         raise ContractError(f"{target} must return the observation and the action space.")
+
+    def converter(self, raw: AnySpace) -> Converter:
+        """The conversion to LeRobot's names that the benchmark declares."""
+        target = self.benchmark.lerobot
+        if target is None:
+            raise ContractError("The benchmark declares no conversion to LeRobot's format.")
+        return Converter(target, self._named(target), raw)
+
+    def _named(self, target: str) -> object:
+        return load_object(target, self._module, confined=self._confined)
 
 
 def find_task(benchmark: Benchmark, suite: str, name: str) -> Task:

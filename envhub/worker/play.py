@@ -12,7 +12,7 @@ from envhub.wire.messages import Play, Played
 from envhub.wire.spaces import AnySpace
 from envhub.wire.values import Array, portable
 from envhub.worker.envcalls import success_of, take_reset, take_step
-from envhub.worker.leaves import readers
+from envhub.worker.leaves import Reader, readers
 from envhub.worker.normalize import AnyEnv
 
 Leaves = Collection[str] | None
@@ -25,9 +25,8 @@ class Player:
     def __init__(self, caller: PolicyCaller, space: AnySpace) -> None:
         self.facts = caller.facts
         self._caller = caller
-        self._view = ObservationView(space, self.facts.needs)
-        by_path = {reader.leaf.path: reader for reader in readers(space)}
-        self._readers = [(path, by_path[path]) for path in self._view.paths]
+        self._readers: list[tuple[str, Reader]] = []
+        self._read_by(ObservationView(space, self.facts.needs), space)
         self._values: dict[str, Any] = {}
         self._context: Context | None = None
         self._chunk: list[Any] = []
@@ -36,6 +35,10 @@ class Player:
     def needs_observation(self) -> bool:
         """Whether the next action needs an observation."""
         return not self._chunk
+
+    def view(self, space: AnySpace) -> None:
+        """Show the policy observations of another space, whole."""
+        self._read_by(ObservationView(space, None), space)
 
     def start(self, context: Context) -> None:
         """Begin an episode, and end the one before."""
@@ -57,6 +60,11 @@ class Player:
             self._chunk.reverse()
         self._context.step += 1
         return self._chunk.pop()
+
+    def _read_by(self, view: ObservationView, space: AnySpace) -> None:
+        by_path = {reader.leaf.path: reader for reader in readers(space)}
+        self._view = view
+        self._readers = [(path, by_path[path]) for path in view.paths]
 
     def close(self) -> None:
         """End the episode under way, and the policy."""
@@ -95,7 +103,12 @@ class Turn:
 
 
 def play(
-    request: Play, player: Player, env: AnyEnv, turn: Turn, observe: Callable[[Leaves], object]
+    request: Play,
+    player: Player,
+    env: AnyEnv,
+    turn: Turn,
+    observe: Callable[[Leaves], object],
+    show: Callable[[Any], Any],
 ) -> Played:
     """Play an episode, from a reset or on from where it is, up to its end or the steps asked for.
 
@@ -105,6 +118,7 @@ def play(
         env: Its env.
         turn: Is told whose code runs.
         observe: Called with the leaves that the next reset or step must fill.
+        show: Makes of a raw observation what the policy is shown.
     """
     needs = None if player.facts.needs is None else frozenset(player.facts.needs)
     if request.fresh:
@@ -113,7 +127,7 @@ def play(
         turn.give_to_env(0)
         observe(needs)
         observation, _ = take_reset(env, request.episode.seed, request.options)
-        player.look(observation)
+        player.look(show(observation))
     rewards: list[float] = []
     successes: list[bool | None] = []
     actions: list[Any] = []
@@ -130,6 +144,6 @@ def play(
         if terminated or truncated or (request.until_success and successes[-1]):
             break
         if read:
-            player.look(observation)
+            player.look(show(observation))
     played = portable(np.stack(actions))
     return Played(request.id, rewards, successes, played, terminated, truncated)

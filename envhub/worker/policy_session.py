@@ -21,7 +21,7 @@ from envhub.wire.messages import (
     Reply,
     Request,
 )
-from envhub.wire.spaces import Spaces, decode_spaces
+from envhub.wire.spaces import Spaces, decode_space, decode_spaces
 from envhub.wire.values import portable
 from envhub.worker.replies import answer_with, failure
 
@@ -31,9 +31,9 @@ class PolicySession:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._runners: list[PolicyCaller] = []
+        self._callers: list[PolicyCaller] = []
         self._spaces: list[Spaces] = []
-        self._sights: list[ObservationView] = []
+        self._views: list[ObservationView] = []
         self._slots: dict[int, Buffers] = {}
         self._contexts: dict[int, tuple[Context, PolicyCaller]] = {}
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
@@ -53,42 +53,46 @@ class PolicySession:
     def close(self) -> None:
         """Finish what is under way, and close the policies."""
         self._finish(tuple(self._contexts))
-        for runner in self._runners:
-            runner.close()
+        for caller in self._callers:
+            caller.close()
 
     def _load(self, request: LoadPolicy) -> PolicyLoaded:
         spaces = decode_spaces(request.observation_space, request.action_space)
-        runner = make_caller(request.policy, request.benchmark, spaces, request.source)
-        self._runners.append(runner)
+        caller = make_caller(request.policy, request.benchmark, spaces)
+        self._callers.append(caller)
         self._spaces.append(spaces)
-        self._sights.append(ObservationView(spaces[0], runner.facts.needs))
-        return PolicyLoaded(request.id, runner.facts, len(self._runners) - 1)
+        self._views.append(ObservationView(spaces[0], caller.facts.needs))
+        return PolicyLoaded(request.id, caller.facts, len(self._callers) - 1)
 
     def _map(self, request: MapSlot) -> Done:
         fd = self._channel.take_fd()
         try:
-            self._slots[request.slot] = Buffers(fd, 1, *self._spaces[request.policy])
+            observation, action = self._spaces[request.policy]
+            if request.observation_space is not None:  # converted: the policy is shown all of it
+                observation = decode_space(request.observation_space)
+                self._views[request.policy] = ObservationView(observation, None)
+            self._slots[request.slot] = Buffers(fd, 1, observation, action)
         finally:
             os.close(fd)
         return Done(request.id)
 
     def _act(self, request: Act) -> Acted:
-        runner = self._runners[request.policy]
+        caller = self._callers[request.policy]
         self._finish(request.finish)
-        for told in request.begin:
-            context = context_of(told)
-            self._contexts[told.number] = context, runner
-            runner.start(context)
+        for episode in request.begin:
+            context = context_of(episode)
+            self._contexts[episode.number] = context, caller
+            caller.start(context)
         episodes = [self._context(seen) for seen in request.rows]
-        observation = self._sights[request.policy].batch(request.rows, self._value)
-        actions = runner.act(observation, episodes)
+        observation = self._views[request.policy].batch(request.rows, self._value)
+        actions = caller.act(observation, episodes)
         return Acted(request.id, portable(actions))
 
     def _finish(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
             if number in self._contexts:
-                context, runner = self._contexts.pop(number)
-                runner.finish(context)
+                context, caller = self._contexts.pop(number)
+                caller.finish(context)
 
     def _value(self, seen: BatchRow, path: str) -> Any:
         if path in seen.texts:

@@ -12,6 +12,8 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from envhub.errors import ContractError
 from envhub.types import Benchmark, Task, Value
+from envhub.wire.spaces import AnySpace
+from envhub.worker.convert import Converter
 from envhub.worker.normalize import AnyEnv, AnyVectorEnv, Entry, arrange, vectorize
 
 
@@ -146,6 +148,10 @@ class PublishedBenchmark:
 
     def spaces(self, task: Task) -> None:
         """Only the env itself knows them."""
+
+    def converter(self, raw: AnySpace) -> Converter:
+        """The published contract knows no conversion of the benchmark's own."""
+        raise ContractError("The benchmark declares no conversion to LeRobot's format.")
 
     def _describe(self, horizon: int | None) -> Benchmark:
         self._entries = self._call()

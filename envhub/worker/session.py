@@ -16,6 +16,8 @@ from envhub.wire.messages import (
     Attach,
     Call,
     Close,
+    Convert,
+    Converted,
     Done,
     Load,
     Loaded,
@@ -45,6 +47,7 @@ from envhub.worker.benchmark import (
     load_benchmark,
     relevant_packages,
 )
+from envhub.worker.convert import Converter
 from envhub.worker.envcalls import success_of, take_reset, take_step
 from envhub.worker.leaves import Writer, observers, writers
 from envhub.worker.normalize import AnyEnv
@@ -77,6 +80,9 @@ class Session:
         self._buffers: Buffers | None = None
         self._row = 0
         self._every: frozenset[str] = frozenset()
+        self._converter: Converter | None = None
+        self._needs: frozenset[str] | None = None
+        self._shown: Any = None
         self._observers: tuple[Any, ...] = ()
         self._writers: list[Writer] = []
         self._outcome = memoryview(b"")
@@ -88,6 +94,7 @@ class Session:
             Load: self._load,
             Open: self._open,
             Attach: self._attach,
+            Convert: self._convert,
             Reset: self._reset,
             Step: self._step,
             Render: self._render,
@@ -170,7 +177,8 @@ class Session:
         env = self._loaded.make(request.suite, task)
         for wrapper in self._plugins.wrappers(task):
             env = wrapper(env)
-        self._env = env
+        self._env, self._converter, self._needs = env, None, None
+        self._shown = env.observation_space
         self._channel.expect_fds(expecting=True)
         self._every = frozenset(leaf.path for leaf in leaves(env.observation_space))
         self._observers = observers(env)
@@ -186,16 +194,30 @@ class Session:
     def _attach(self, request: Attach) -> Done:
         env, fd = self._open_env(), self._channel.take_fd()
         try:
-            space, action = env.observation_space, env.action_space
-            self._buffers = Buffers(fd, request.rows, space, action)
+            self._buffers = Buffers(fd, request.rows, self._shown, env.action_space)
         finally:
             os.close(fd)
             self._channel.expect_fds(expecting=False)
         self._row = request.row
         self._turn.attach(self._buffers.pulse[request.row, ...])
         self._outcome = self._buffers.outcome_of(request.row)
-        self._writers = writers(env.observation_space, self._buffers.observations, request.row)
+        self._writers = writers(self._shown, self._buffers.observations, request.row)
         return Done(request.id)
+
+    def _convert(self, request: Convert) -> Converted:
+        if self._loaded is None:
+            raise ContractError("Nothing is loaded.")
+        converter = self._loaded.converter(self._open_env().observation_space)
+        self._converter, self._shown = converter, converter.space
+        self._needs = None if request.needs is None else frozenset(request.needs)
+        self._channel.expect_fds(expecting=True)
+        if self._player is not None:
+            self._player.view(converter.space)
+        return Converted(request.id, encode_space(converter.space))
+
+    def _show(self, observation: Any) -> Any:
+        """The observation as the policy's side is shown it."""
+        return observation if self._converter is None else self._converter.convert(observation)
 
     def _reset(self, request: Reset) -> WasReset:
         env = self._open_env()
@@ -232,9 +254,7 @@ class Session:
         if self._observers:
             self._observe(None)
         observation, reward, terminated, truncated, info = take_step(env, action)
-        texts: dict[str, str] = {}
-        for writer in self._writers:
-            writer.write(observation, texts)
+        texts = self._write(observation, self._every)
         if texts or info or type(info) is not dict:
             shown = self._portable_items(info, "info")
             return Stepped(number, [reward], terminated, truncated, [], shown, texts)
@@ -257,15 +277,15 @@ class Session:
         self._turn.policy = True
         self._close_policy()
         spaces = decode_spaces(request.observation_space, request.action_space)
-        runner = make_caller(request.policy, request.benchmark, spaces, request.source)
-        self._player = Player(runner, spaces[0])
+        caller = make_caller(request.policy, request.benchmark, spaces)
+        self._player = Player(caller, spaces[0])
         return PolicyLoaded(request.id, self._player.facts, 0)
 
     def _play(self, request: Play) -> Played:
         env, _ = self._open_env(), self._memory()
         if self._player is None:
             raise ContractError("No policy is loaded here.")
-        return play(request, self._player, env, self._turn, self._observe)
+        return play(request, self._player, env, self._turn, self._observe, self._show)
 
     def _render(self, request: Render) -> Returned:
         return Returned(request.id, portable(self._open_env().render()))
@@ -289,8 +309,9 @@ class Session:
 
     def _observe(self, paths: Collection[str] | None) -> frozenset[str]:
         wanted = self._every if paths is None else frozenset(paths)
+        drawn = self._needs if self._needs is not None and wanted else wanted
         for observer in self._observers:
-            observer.observing = wanted
+            observer.observing = drawn
         return wanted
 
     def _write(self, observation: Any, wanted: frozenset[str]) -> dict[str, str]:
@@ -298,9 +319,11 @@ class Session:
         texts: dict[str, str] = {}
         if not wanted:
             return texts
+        everything = wanted is self._every or self._converter is not None
+        shown = self._show(observation)
         for writer in self._writers:
-            if wanted is self._every or writer.leaf.path in wanted:
-                writer.write(observation, texts)
+            if everything or writer.leaf.path in wanted:
+                writer.write(shown, texts)
         return texts
 
     def _portable_items(self, values: object, what: str) -> dict[str, Any]:

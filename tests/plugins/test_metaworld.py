@@ -488,3 +488,46 @@ def test_in_a_runtime_and_as_a_hub_repository(local_hub, monkeypatch, tmp_path):
     assert all(success for _, success, _ in here)
     assert read_requirements(env_file.decode()).lock == "runtime.txt"
     assert set(read_requirements(env_file.decode()).packages) <= set(locked())
+
+
+DESCRIBED = """
+import json, sys
+started = []
+sys.addaudithook(lambda name, arguments: started.append(1) if name == "subprocess.Popen" else None)
+import envhub
+envs = envhub.make_env("metaworld", 2, suites=["all"])
+env = envs["mt50"]["reach-v3"]
+shapes = {key: list(space.shape) for key, space in env.single_observation_space.items()}
+actions = list(env.action_space.shape)
+print(json.dumps([len(started), sum(map(len, envs.values())), shapes, actions]))
+"""
+
+
+@pytest.fixture
+def no_simulator(tmp_path, monkeypatch):
+    """The simulators' packages raise when they are imported, and no runtime can be built."""
+    for name in ("metaworld", "mujoco"):
+        (tmp_path / f"{name}.py").write_text(f"raise RuntimeError('{name} was imported')")
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("ENVHUB_HOME", str(home))
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    return home
+
+
+def test_describing_takes_one_process_and_no_simulator(no_simulator):
+    program = [sys.executable, "-c", DESCRIBED]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    started, tasks, shapes, actions = json.loads(done.stdout)
+    assert (started, tasks, actions) == (1, 110, [2, 4])
+    assert shapes == {"agent_pos": [4], "environment_state": [39], "pixels": [480, 480, 3]}
+    assert list(no_simulator.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["info", "list"])
+def test_the_command_line_describes_it_without_a_simulator(no_simulator, command):
+    program = [str(Path(sys.executable).with_name("envhub")), command, "metaworld"]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert "reach-v3" in done.stdout or "480x480" in done.stdout
+    assert list(no_simulator.iterdir()) == []

@@ -272,11 +272,6 @@ def test_observations_in_lerobots_format():
     assert tuple(seen[0]["observation.state"].shape) == (3, 4)
     assert seen[0]["task"] == ["do a", "do b", "do b"]
 
-    convert = {"convert": lambda raw: {"observation.state": raw["agent_pos"] * 2}}
-    runner = PolicyCaller(policy(look, format="lerobot"), ["agent_pos"], SPACE, **convert)
-    runner.act({"agent_pos": np.ones((1, 4))}, [context(0, "a")])
-    assert float(seen[1]["observation.state"][0, 0]) == 2.0
-
 
 def test_a_policy_need_have_no_method_but_act():
     runner = PolicyCaller(policy(), [""], SPACE)

@@ -252,8 +252,8 @@ def test_no_space_for_a_file(directory):
     problems, kept, recorded, left, after = json.loads(done.stdout)
     assert problems == 2 * [
         (
-            f"No space is left for {directory}. What was recorded is whole: make room and resume with "
-            f"envhub eval --resume {directory}"
+            f"No space is left for {directory}. What was recorded is whole: make room and resume "
+            f"with envhub eval --resume {directory}"
         )
     ]
     assert (kept, recorded, left, after) == ({"a": 1}, "", [], [0])
