@@ -52,9 +52,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """With ENVHUB_REQUIRE_ALL=1, as in CI, a skip is a failure."""
     report = yield
     if report.skipped and REQUIRE_ALL:

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from support.needs import needs_bubblewrap, needs_egl, needs_glfw, needs_osmesa
 
 from envhub.cli.doctor import command
 from envhub.cli.doctor_checks import Check, Finding, Status, all_checks, describe_landlock

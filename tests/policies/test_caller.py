@@ -335,7 +335,9 @@ def test_random_actions_follow_from_the_episode_alone():
 # The examples, and what the documentation says
 
 
-@pytest.mark.parametrize(("name", "batch"), [("steer", None), pytest.param("network", 8, marks=needs_torch)])
+@pytest.mark.parametrize(
+    ("name", "batch"), [("steer", None), pytest.param("network", 8, marks=needs_torch)]
+)
 def test_examples_solve_the_example(name, batch, tmp_path):
     file = f"{DOCS}/examples/policies/{name}.py"
     options = {"suites": "all", "episodes": 2}

@@ -182,7 +182,7 @@ USERS = (
     "me",
     *([pytest.param("nobody", marks=needs_other_user)] if os.getuid() == 0 else ()),
 )
-"""For `parametrize`: whoever runs the tests and, since root can become another, an ordinary user."""
+"""For `parametrize`: whoever runs the tests; as root an ordinary user too."""
 
 
 @cache

@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from support.needs import needs_torch
 
 from envhub.vector.batches import ArrayPool, Batches
 

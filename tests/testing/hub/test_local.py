@@ -4,10 +4,8 @@
 """
 
 import http.client
-import importlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
