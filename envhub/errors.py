@@ -99,9 +99,9 @@ class UnknownName(UsageError, LookupError):
             found = f"Did you mean {_either(self.matches)}?"
         elif known:
             listed = ", ".join(known[:8]) + (f" and {len(known) - 8} more" if known[8:] else "")
-            found = f"There is {listed}."
+            found = f"Available: {listed}."
         else:
-            found = "There is none."
+            found = "None is available."
         super().__init__(" ".join(filter(None, (f"No {kind} is called {name!r}.", found, advice))))
 
 

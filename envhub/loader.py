@@ -1,4 +1,4 @@
-"""The only place that executes foreign code, and that resolves a name which a benchmark gave.
+"""Execute foreign code, and resolve names that a benchmark gave: the only place that does.
 
 Code of a confined source runs in workers only. `_check_place` is the one rule that keeps it there:
 a process is a worker if its `main` said so, and any other process refuses.
@@ -33,15 +33,15 @@ def load_source(source: FileSource) -> ModuleType:
 
 
 def load_file(directory: Path, file: str, package: str) -> ModuleType:
-    """Import a file as a module of the package that its directory is.
+    """Import a file as a module of a package, which is its directory.
 
-    Relative imports of siblings work through the package, plain ones through `sys.path`; both see
-    the file's directory first, as they would if it were run as a script. What an `__init__.py` has
-    imported already is not executed again.
+    Relative imports of siblings work through the package, absolute ones through `sys.path`; both
+    search the file's directory first, as if the file were run as a script. A module that an
+    `__init__.py` has already imported is not executed again.
 
     Args:
-        directory: The package.
-        file: The file's path inside it.
+        directory: The package's directory.
+        file: The file's path inside the directory.
         package: The name to import the directory as.
     """
     path = directory / file
@@ -52,13 +52,13 @@ def load_file(directory: Path, file: str, package: str) -> ModuleType:
         parent = _load_package(directory.joinpath(*parts[:depth]), f"{parent.__name__}.{part}")
     if parts[-1] == "__init__":
         return parent
-    # A dot in the file's name would stand for a package that is not there.
+    # A dot in the file's name would mean a package that does not exist.
     name = f"{parent.__name__}.{parts[-1].replace('.', '_')}"
     return sys.modules.get(name) or _execute(name, path)
 
 
 def load_object(target: str, declaring: ModuleType | None, *, confined: bool) -> object:
-    """What `package.module:name`, or `:name` in the declaring module, stands for.
+    """Return the object at `package.module:name`, or at `:name` in the declaring module.
 
     Args:
         target: The name.
@@ -66,7 +66,7 @@ def load_object(target: str, declaring: ModuleType | None, *, confined: bool) ->
         confined: Whether a confined source gave it: then whatever it names is foreign code.
 
     Raises:
-        ContractError: There is no such thing, or it may not be loaded here.
+        ContractError: The module has no such object, or it may not be loaded here.
     """
     _check_place(target, confined=confined)
     module_name, _, name = target.partition(":")
@@ -96,7 +96,7 @@ def _load_package(directory: Path, name: str) -> ModuleType:
 
 
 def _execute(name: str, path: Path, locations: list[str] | None = None) -> ModuleType:
-    if name in sys.modules:  # a benchmark's policy may stand in the benchmark's own file
+    if name in sys.modules:  # a benchmark's policy may be in the benchmark's own file
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=locations)
     if spec is None or spec.loader is None:
@@ -106,6 +106,6 @@ def _execute(name: str, path: Path, locations: list[str] | None = None) -> Modul
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]  # half a module is none
+        del sys.modules[name]  # not to be found half executed
         raise
     return module

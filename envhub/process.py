@@ -1,8 +1,9 @@
-"""The only place that starts processes.
+"""Start processes: the only place that does.
 
-`run` is for tools that answer and end. `spawn` is for workers: the child is bound to this process
-by the parent-death signal that `envhub.worker.guard` sets, and that signal follows the *thread*
-that spawned, so all children are spawned from one thread that lives as long as this process.
+`run` is for tools that answer and end. `spawn` is for workers: the child dies with this process by
+the parent-death signal that `envhub.worker.guard` sets. The kernel sends that signal when the
+spawning *thread* ends, so all children are spawned from one thread that lives as long as this
+process.
 """
 
 import os
@@ -21,22 +22,22 @@ from queue import SimpleQueue
 _GRACE = 2.0
 """Seconds that a child's guard has to end its descendants before its group is killed."""
 GUARDED = (signal.SIGCHLD, signal.SIGTERM)
-"""The signals that a child's guard waits for. They are blocked until it does."""
+"""The signals that a child's guard waits for; blocked from the start until it does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """How a tool ended."""
+    """The exit status and the output of a tool."""
 
     code: int
-    """Its exit status; negative for a signal."""
+    """The exit status; negative for a signal."""
     stdout: str
     stderr: str
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedBytes:
-    """How a tool ended whose output is not text."""
+    """The exit status and the output of a tool that writes bytes."""
 
     code: int
     stdout: bytes
@@ -53,8 +54,8 @@ def run(
     """Run a tool to its end, without standard input.
 
     Returns:
-        How it ended; None if it cannot be started or did not end within `timeout` seconds. Then
-        what it started has ended too.
+        The exit status and the output; None if the tool cannot be started, or did not end within
+        `timeout` seconds and was killed together with the processes it started.
     """
     done = run_bytes(argv, b"", timeout=timeout, env=env, cwd=cwd)
     if done is None:
@@ -70,7 +71,7 @@ def run_bytes(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> FinishedBytes | None:
-    """The same for a tool that reads and writes bytes."""
+    """Run a tool that reads and writes bytes to its end; otherwise like `run`."""
     try:
         tool = subprocess.Popen(
             [str(part) for part in argv],
@@ -95,29 +96,29 @@ def run_bytes(
 
 
 def _text(output: bytes) -> str:
-    """A tool's output as text, with any ends of lines."""
+    """Decode a tool's output, with any kind of line ends."""
     return output.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
 
 
 class Child:
-    """A long-lived child process, and the descriptor that tells of its end."""
+    """A long-lived child process, with a descriptor that becomes readable when it ends."""
 
     def __init__(self, popen: "subprocess.Popen[bytes] | _Forked") -> None:
         self._popen = popen
         self.pid = popen.pid
         self.pidfd = os.pidfd_open(popen.pid)
         self.on_end: Callable[[], None] = lambda: None
-        """Called once, when it was reaped."""
+        """Called once, after the child was reaped."""
 
     def poll(self) -> int | None:
-        """Its exit status if it has ended, else None."""
+        """Return the exit status if the child has ended, else None."""
         return self._popen.poll()
 
     def end(self) -> int:
-        """End it and everything that it started, reap it, and free the descriptor.
+        """End the child and everything it started, reap it, and close the descriptor.
 
-        The guard inside gets the chance to end its descendants, wherever they hid; then the group
-        is killed. Harmless when repeated.
+        The guard in the child gets the chance to end all descendants; then the process group is
+        killed. May be called again.
         """
         if self._popen.poll() is None:
             self._popen.terminate()
@@ -128,7 +129,7 @@ class Child:
         return self._reap()
 
     def wait(self, timeout: float) -> bool:
-        """Wait for it to end by itself; says whether it did."""
+        """Wait for the child to end by itself; return whether it did."""
         try:
             self._popen.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -152,9 +153,9 @@ def spawn(
     output: int,
     pass_fds: Sequence[int],
 ) -> Child:
-    """Start a long-lived child in a session of its own, its output going to a descriptor.
+    """Start a long-lived child in a session of its own, with its output going to a descriptor.
 
-    The signals `GUARDED` are blocked in it.
+    The signals `GUARDED` are blocked in the child.
     """
 
     def start() -> Child:
@@ -179,12 +180,12 @@ def spawn(
 
 
 def adopt(pid: int) -> Child:
-    """A child of this process that another process forked for it."""
+    """Return a child of this process that another process forked for it."""
     return Child(_Forked(pid))
 
 
 class _Forked:
-    """Has what `Child` uses of a Popen."""
+    """The part of the interface of `Popen` that `Child` uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -214,28 +215,28 @@ class _Forked:
         if self._code is None:
             try:
                 pid, status = os.waitpid(self.pid, options)
-            except ChildProcessError:  # somebody else reaped it; nobody knows how it ended
+            except ChildProcessError:  # something else reaped it: its exit status is lost
                 pid, status = self.pid, 0
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory that foreign code could write to, however deep it nested others."""
+    """Remove a directory that foreign code could write to, however deeply it is nested."""
     try:
         shutil.rmtree(directory, ignore_errors=True)
     except RecursionError:
-        run(["rm", "-rf", "--", directory], timeout=60.0)
+        run(["/bin/rm", "-rf", "--", directory], timeout=60.0)
 
 
 def describe_exit(code: int) -> str:
-    """An exit status in words."""
+    """Put an exit status into words."""
     number = -code if code < 0 else code - 128 if code > 128 else 0
     try:
         name = signal.Signals(number).name
     except ValueError:
         return f"was killed by signal {number}" if code < 0 else f"ended with exit code {code}"
-    hint = ", most likely by the kernel for want of memory" if name == "SIGKILL" else ""
+    hint = ", most likely because the machine ran out of memory" if name == "SIGKILL" else ""
     return f"was killed by {name}{hint}"
 
 
@@ -271,7 +272,7 @@ _lock = threading.Lock()
 
 
 def _spawner() -> _Spawner:
-    """The spawner of this process; threads do not survive a fork, so each process has its own."""
+    """Return the spawner of this process: threads do not survive a fork."""
     global _current
     with _lock:
         if _current is None or _current.pid != os.getpid():

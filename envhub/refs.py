@@ -80,11 +80,11 @@ def parse(text: str) -> Reference:
     """Turn text into a reference.
 
     Raises:
-        InvalidReference: The text is no reference; says where and what to write instead.
+        InvalidReference: The text is not a reference; says where and what to write instead.
     """
     if not isinstance(text, str):
         raise InvalidReference(
-            type(text).__name__, 0, "an object of this type is no text", "Write e.g. './my_env'."
+            type(text).__name__, 0, "an object of this type is not text", "Write e.g. './my_env'."
         )
     if not text:
         _refuse(text, 0, "it is empty", "Name a benchmark, a ./path or an owner/repo.")

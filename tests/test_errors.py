@@ -95,11 +95,11 @@ def test_a_reference_that_cannot_be_shown_in_full_is_cut():
     [
         ("reech", ["reach", "push"], ("reach",), "Did you mean 'reach'?"),
         ("pick", ["pick-1", "pick-2"], ("pick-2", "pick-1"), "Did you mean 'pick-2' or 'pick-1'?"),
-        ("push", [], (), "There is none."),
-        ("zzz", ["push", "reach"], (), "There is push, reach."),
-        ("zzz", list("abcdefgh"), (), "There is a, b, c, d, e, f, g, h."),
-        ("zzz", list("ihgfedcba"), (), "There is a, b, c, d, e, f, g, h and 1 more."),
-        ("zzz", (name for name in "ab"), (), "There is a, b."),
+        ("push", [], (), "None is available."),
+        ("zzz", ["push", "reach"], (), "Available: push, reach."),
+        ("zzz", list("abcdefgh"), (), "Available: a, b, c, d, e, f, g, h."),
+        ("zzz", list("ihgfedcba"), (), "Available: a, b, c, d, e, f, g, h and 1 more."),
+        ("zzz", (name for name in "ab"), (), "Available: a, b."),
         ("x1", {"x2": 0, "x3": 0, "x4": 0}, ("x4", "x3", "x2"), "Did you mean 'x4', 'x3' or 'x2'?"),
     ],
 )

@@ -257,7 +257,7 @@ def test_a_long_text_is_cut_in_the_message():
     "value", [None, 5, 1.5, True, b"metaworld", Path("./my_env"), ["metaworld"], {}, object(), str]
 )
 def test_what_is_no_text_is_refused(value):
-    with pytest.raises(InvalidReference, match="an object of this type is no text") as caught:
+    with pytest.raises(InvalidReference, match="an object of this type is not text") as caught:
         parse(value)
     assert caught.value.text == type(value).__name__
 

@@ -1,4 +1,4 @@
-"""The command line: the only place that prints and exits. One module a command."""
+"""The command line: the only place that prints and exits. One module per command."""
 
 import sys
 from importlib import import_module
@@ -17,26 +17,26 @@ from envhub.errors import (
     printable,
 )
 
-# The line that `envhub --help` shows, here so that it imports no command.
+# The summaries in `envhub --help`, kept here so that showing them imports no command.
 COMMANDS = {
-    "doctor": "Say what this machine has, and what to type where something is wrong.",
+    "doctor": "Check this machine and show how to fix problems.",
     "eval": "Evaluate a policy on a benchmark.",
-    "info": "Say what a benchmark is: suites, tasks, horizons, observations.",
-    "list": "List the installed benchmarks, or the tasks of one.",
-    "lock": "Write down exactly which bytes a Hub reference means.",
+    "info": "Describe a benchmark: suites, tasks, horizons, observations.",
+    "list": "List the installed benchmarks, or the tasks of one of them.",
+    "lock": "Record the exact files and packages of a Hub reference.",
     "plugins": "Show the installed plugins and whether each can be used.",
-    "publish": "Put a benchmark on the Hub, and print the reference to share.",
-    "runtime": "List, build and remove the interpreters that were built for benchmarks.",
+    "publish": "Upload a benchmark to the Hub and print the reference to share.",
+    "runtime": "List, build and remove the interpreters of benchmarks.",
     "search": "Find benchmarks on the Hub.",
-    "trust": "Look at code of the Hub, and agree to run it at one commit.",
-    "try": "Run one random episode of a benchmark, and keep a picture of its last frame.",
+    "trust": "Review code from the Hub and agree to run it at one commit.",
+    "try": "Run one random episode and save a picture of its last frame.",
 }
-# Where a command's name is none for a module.
+# Commands whose names cannot be the names of modules.
 _MODULES = {"eval": "evaluate", "try": "try_episode"}
 
 
 class _Commands(click.Group):
-    """A group whose commands are imported when they are called."""
+    """Import each command only when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -51,7 +51,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        # Commands are not known to click, so that its own message would offer no close ones.
+        # Click does not know the commands, so its own message would suggest no close matches.
         if args[0] not in COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
             raise UnknownName("command", args[0], COMMANDS, advice="See envhub --help.")
         return super().resolve_command(ctx, args)
@@ -61,24 +61,29 @@ class _Commands(click.Group):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
+)
 @click.version_option(__version__, prog_name="envhub")
 def group() -> None:
-    """Evaluate robot policies on benchmarks that live anywhere.
+    """Evaluate robot policies on local, installed and Hub benchmarks.
 
     \b
     Examples:
         envhub info ./my_env
         envhub eval ./my_env --policy ./policy.py --episodes 50
         envhub doctor
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
 
 
 def main() -> None:
     """Run the command line; the one place that turns errors into exit codes."""
     debug = "--debug" in sys.argv[1:]
-    if isinstance(sys.stdout, TextIOWrapper):  # None where a caller has closed it
-        sys.stdout.reconfigure(errors="backslashreplace")  # texts are foreign, terminals not UTF-8
+    if isinstance(sys.stdout, TextIOWrapper):  # None if a caller has closed it
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # foreign texts on a terminal without UTF-8
     try:
         code = group.main(standalone_mode=False)
     except click.exceptions.Abort:
@@ -96,27 +101,27 @@ def main() -> None:
 
 
 def _advise(error: EnvHubError) -> str:
-    """What to do about an error whose own text cannot tell, in a line of its own."""
+    """Return advice, on a line of its own, for an error whose text has none."""
     match error:
         case WorkerRaised(contract=True):
             return ""
         case WorkerRaised(kind="ModuleNotFoundError"):
             if "# /// script" in error.message:
                 return "\n--debug shows the traceback."
-            return "\nInstall what it imports beside envhub; --debug shows the traceback."
+            return "\nInstall the missing package next to envhub; --debug shows the traceback."
         case WorkerRaised():
             return "\n--debug shows the traceback."
         case WorkerTimeout():
-            return "\n--timeout raises the limit."
+            return "\nRaise the limit with --timeout."
         case WorkerDied():
             return "\nRun its code with python, without EnvHub, to see why."
     return ""
 
 
 def _trace(error: EnvHubError) -> str:
-    """The traceback here, after the one in the worker if there was one."""
+    """Return the host's traceback, after the worker's if there is one."""
     import traceback
 
-    here = "".join(traceback.format_exception(error)).rstrip()
-    inside = error.traceback if isinstance(error, WorkerRaised) else ""
-    return f"In the worker:\n{inside}\nHere:\n{here}" if inside else here
+    in_host = "".join(traceback.format_exception(error)).rstrip()
+    in_worker = error.traceback if isinstance(error, WorkerRaised) else ""
+    return f"In the worker:\n{in_worker}\nIn the host:\n{in_host}" if in_worker else in_host

@@ -1,4 +1,4 @@
-"""`envhub doctor`: what this machine has, and for each problem the command that fixes it."""
+"""`envhub doctor`: check this machine, and show for each problem the command that fixes it."""
 
 import json
 
@@ -16,60 +16,63 @@ _COLORS = {Status.OK: "green", Status.MISSING: "yellow", Status.PROBLEM: "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(context: click.Context, *, as_json: bool) -> None:
-    """Say what this machine has, and what to type where something is wrong.
+    """Check this machine and show how to fix problems.
 
-    GL backends and the sandbox are really tried, in processes of their own. What is optional is
-    noted with what it is needed for; the exit code is 1 only if something required is wrong.
+    GL backends and sandboxes are tried out, each in its own process. A missing optional part is
+    listed with the features that need it. The exit code is 1 only if a required check failed.
 
     \b
     Example:
         envhub doctor
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     results = [(check, check.run()) for check in all_checks()]
     click.echo(_as_json(results) if as_json else _as_text(results))
-    if _broken(results):
+    if _failed_required(results):
         context.exit(ExitCode.FOUND)
 
 
-def _broken(results: _Results) -> list[str]:
-    return [c.name for c, seen in results if c.required and seen.status is not Status.OK]
+def _failed_required(results: _Results) -> list[str]:
+    return [c.name for c, finding in results if c.required and finding.status is not Status.OK]
 
 
 def _as_json(results: _Results) -> str:
     checks = [
         {
             "name": check.name,
-            "status": seen.status,
+            "status": finding.status,
             "required": check.required,
-            "found": seen.found,
+            "found": finding.found,
             "needed_for": check.needed_for,
-            "fix": seen.fix,
+            "fix": finding.fix,
         }
-        for check, seen in results
+        for check, finding in results
     ]
-    return json.dumps({"ok": not _broken(results), "checks": checks}, indent=2)
+    return json.dumps({"ok": not _failed_required(results), "checks": checks}, indent=2)
 
 
 def _as_text(results: _Results) -> str:
     width = max(len(check.name) for check, _ in results)
-    lines = [line for check, seen in results for line in _lines(check, seen, width)]
-    return "\n".join([*lines, "", _verdict(results)])
+    lines = [line for check, finding in results for line in _lines(check, finding, width)]
+    return "\n".join([*lines, "", _conclusion(results)])
 
 
-def _lines(check: Check, seen: Finding, width: int) -> list[str]:
-    mark = click.style(f"{seen.status:<7}", fg=_COLORS[seen.status])
-    lines = [f"{mark}  {check.name:<{width}}  {seen.found}"]
-    if seen.status is not Status.OK:
-        kind = "required" if check.required else "optional"
-        lines.append(f"{kind}, for {check.needed_for}")
-    if seen.fix:
-        lines.append("fix: " + click.style(seen.fix, bold=True))
+def _lines(check: Check, finding: Finding, width: int) -> list[str]:
+    status = click.style(f"{finding.status:<7}", fg=_COLORS[finding.status])
+    lines = [f"{status}  {check.name:<{width}}  {finding.found}"]
+    if finding.status is not Status.OK:
+        necessity = "required" if check.required else "optional"
+        lines.append(f"{necessity}, for {check.needed_for}")
+    if finding.fix:
+        lines.append("fix: " + click.style(finding.fix, bold=True))
     return [lines[0], *(" " * (width + 11) + line for line in lines[1:])]
 
 
-def _verdict(results: _Results) -> str:
-    broken = _broken(results)
-    if broken:
-        return f"Required and not in order: {', '.join(broken)}."
-    noted = sum(seen.status is not Status.OK for _, seen in results)
-    return f"Everything required is in order; optional things noted above: {noted}."
+def _conclusion(results: _Results) -> str:
+    required = _failed_required(results)
+    if required:
+        return f"Required checks failed: {', '.join(required)}."
+    optional = sum(finding.status is not Status.OK for _, finding in results)
+    if not optional:
+        return "All checks passed."
+    ones = "one" if optional == 1 else "ones"
+    return f"All required checks passed; {optional} optional {ones} did not."

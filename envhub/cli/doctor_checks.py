@@ -1,4 +1,4 @@
-"""What `envhub doctor` looks at. No check raises, and none imports what it looks for."""
+"""The checks of `envhub doctor`. No check raises, and none imports the package that it checks."""
 
 import errno
 import os
@@ -22,12 +22,12 @@ from envhub.sandbox import landlock
 from envhub.sandbox.choose import trouble
 
 _TIMEOUT = 10.0
-"""Seconds that a tool may take to tell its version."""
+"""Seconds that a tool may take to print its version."""
 
 _GB = 10**9
 
 _LITTLE_DISK = 1 * _GB
-"""Below this not even one runtime with a simulator fits."""
+"""With less free space, not even one runtime with a simulator fits."""
 
 
 class Status(StrEnum):
@@ -40,26 +40,26 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check saw."""
+    """The result of a check."""
 
     status: Status
     found: str
     fix: str | None = None
-    """What to type to set it right; None where nothing is wrong."""
+    """The command that fixes the problem; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing to look at, and why."""
+    """One part of the machine to check, and the features that need it."""
 
     name: str
     needed_for: str
     look: Callable[[], Finding]
     required: bool = field(default=False, kw_only=True)
-    """Whether EnvHub cannot work without it."""
+    """Whether EnvHub cannot work without this part."""
 
     def run(self) -> Finding:
-        """Look; a failure of the check itself is what it saw."""
+        """Run the check; if it raises, the exception is the finding."""
         try:
             return self.look()
         except Exception as exc:
@@ -67,7 +67,7 @@ class Check:
 
 
 def all_checks() -> tuple[Check, ...]:
-    """Every check, in the order in which people read them."""
+    """Return every check, in the order in which they are shown."""
     return (*_machine(), *_packages(), *_tools(), *_rendering(), *_caches())
 
 
@@ -82,10 +82,10 @@ def _machine() -> tuple[Check, ...]:
 
 
 def _platform() -> Finding:
-    found = f"{platform.system()} {platform.release()} {platform.machine()}"
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
     if platform.system() == "Linux":
-        return Finding(Status.OK, found)
-    return Finding(Status.PROBLEM, found, "docker run -it python:3.11 bash")
+        return Finding(Status.OK, system)
+    return Finding(Status.PROBLEM, system, "docker run -it python:3.11 bash")
 
 
 def _python() -> Finding:
@@ -118,7 +118,7 @@ def _metaworld() -> Finding:
 
 
 def _libero() -> Finding:
-    # Its own requirements pull gigabytes that it does not need; the plugin's are the right ones.
+    # Its own requirements install gigabytes that it does not need; the plugin's are right.
     return _distribution("hf-libero", "pip install --no-deps hf-libero")
 
 
@@ -126,14 +126,14 @@ def _hub() -> Finding:
     return _distribution("huggingface_hub>=1.6,<3")
 
 
-def _distribution(requirement: str, fix: str | None = None) -> Finding:
-    wanted = Requirement(requirement)
-    version = _version(wanted.name)
-    fix = fix or f"pip install {shlex.quote(requirement)}"
+def _distribution(text: str, fix: str | None = None) -> Finding:
+    requirement = Requirement(text)
+    version = _version(requirement.name)
+    fix = fix or f"pip install {shlex.quote(text)}"
     if version is None:
         return Finding(Status.MISSING, "not installed", fix)
-    if not wanted.specifier.contains(version, prereleases=True):
-        return Finding(Status.PROBLEM, f"{version}, but {wanted.specifier} is needed", fix)
+    if not requirement.specifier.contains(version, prereleases=True):
+        return Finding(Status.PROBLEM, f"{version}, but {requirement.specifier} is required", fix)
     return Finding(Status.OK, version)
 
 
@@ -145,23 +145,23 @@ def _version(distribution: str) -> str | None:
 
 
 def _declared(name: str) -> str:
-    """The requirement on `name` that EnvHub's own distribution declares, else the bare name."""
+    """Return the requirement on `name` that EnvHub declares, else the bare name."""
     try:
         declared = metadata.requires("envhub-core") or []
     except metadata.PackageNotFoundError:
         return name
-    found = (parsed for parsed in map(Requirement, declared) if parsed.name == name)
-    return next((f"{name}{parsed.specifier}" for parsed in found if not parsed.marker), name)
+    matching = (parsed for parsed in map(Requirement, declared) if parsed.name == name)
+    return next((f"{name}{parsed.specifier}" for parsed in matching if not parsed.marker), name)
 
 
 def _tools() -> tuple[Check, ...]:
-    foreign = "--sandbox, which shuts in the code of Hub benchmarks"
+    sandbox = "--sandbox, which confines the code of Hub benchmarks"
     return (
         Check("git", "verifying the files of Hub benchmarks against their commit", _git),
-        Check("uv", "--runtime isolated: benchmarks with other packages than this one's", _uv),
-        Check("runtimes", "--runtime isolated, once they are built also offline", _runtimes),
-        Check("bubblewrap", f"{foreign} (the stronger one)", _bubblewrap),
-        Check("landlock", f"{foreign} (where bubblewrap does not work)", _landlock),
+        Check("uv", "--runtime isolated: benchmarks that need packages missing here", _uv),
+        Check("runtimes", "--runtime isolated; offline once they are built", _runtimes),
+        Check("bubblewrap", f"{sandbox} (the stronger one)", _bubblewrap),
+        Check("landlock", f"{sandbox} (where bubblewrap does not work)", _landlock),
     )
 
 
@@ -182,13 +182,13 @@ def _uv_binary() -> str:
 
 def _runtimes() -> Finding:
     built = all_built("runtimes")
-    damaged = [one.key for one in built if not one.whole]
-    size = sum(size_of(one.place) for one in built) / _GB
-    found = f"{len(built)} built, {size:.1f} GB" if built else "none is built"
+    damaged = [runtime.key for runtime in built if not runtime.whole]
+    size = sum(size_of(runtime.place) for runtime in built) / _GB
+    summary = f"{len(built)} built, {size:.1f} GB" if built else "none built"
     if damaged:
         fix = f"envhub runtime remove {' '.join(damaged)}"
-        return Finding(Status.PROBLEM, f"{found}, damaged: {', '.join(damaged)}", fix)
-    return Finding(Status.OK, found)
+        return Finding(Status.PROBLEM, f"{summary}, damaged: {', '.join(damaged)}", fix)
+    return Finding(Status.OK, summary)
 
 
 def _tool(tool: str, fix: str) -> Finding:
@@ -197,7 +197,9 @@ def _tool(tool: str, fix: str) -> Finding:
         return Finding(Status.MISSING, "not on PATH", fix)
     done = process.run([path, "--version"], timeout=_TIMEOUT)
     if done is None:
-        return Finding(Status.PROBLEM, f"{path} did not start or end within {_TIMEOUT:g} s", fix)
+        return Finding(
+            Status.PROBLEM, f"{path} did not start, or did not finish within {_TIMEOUT:g} s", fix
+        )
     if done.code:
         how = process.describe_exit(done.code)
         return Finding(Status.PROBLEM, f"{path} --version {how}", fix)
@@ -205,18 +207,18 @@ def _tool(tool: str, fix: str) -> Finding:
 
 
 def _bubblewrap() -> Finding:
-    seen = _tool("bwrap", "apt-get install bubblewrap")
-    if seen.status is not Status.OK:
-        return seen
+    tool = _tool("bwrap", "apt-get install bubblewrap")
+    if tool.status is not Status.OK:
+        return tool
     problem = trouble("bubblewrap")
     if problem is None:
-        return seen
-    found = f"{seen.found} cannot shut a process in: {problem}"
-    return Finding(Status.PROBLEM, found, _namespaces_fix())
+        return tool
+    text = f"{tool.found} cannot confine a process: {problem}"
+    return Finding(Status.PROBLEM, text, _namespaces_fix())
 
 
 def _namespaces_fix() -> str:
-    """What keeps user namespaces from bubblewrap, as far as the kernel's settings tell."""
+    """Return the command that allows user namespaces, as far as the kernel's settings show it."""
     for setting, forbids, allows in (
         ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
         ("kernel.unprivileged_userns_clone", "0", "1"),
@@ -233,14 +235,14 @@ def _landlock() -> Finding:
 
 
 def describe_landlock(abi: int, error: int) -> Finding:
-    """What a version of Landlock is good for; without one, what the error number means."""
+    """Describe what a Landlock version can restrict; without one, what the error number means."""
     if abi >= 4:
         return Finding(Status.OK, f"Landlock ABI {abi}: files and TCP")
     if abi > 0:
         return Finding(Status.OK, f"Landlock ABI {abi}: files only, TCP needs Linux 6.7")
     if error == errno.EOPNOTSUPP:
         fix = "add landlock to lsm= on the kernel's command line, and reboot"
-        return Finding(Status.MISSING, "the kernel has it switched off", fix)
+        return Finding(Status.MISSING, "disabled in this kernel", fix)
     fix = "boot Linux 5.13 or newer, built with CONFIG_SECURITY_LANDLOCK"
     return Finding(Status.MISSING, f"not in this kernel ({os.strerror(error)})", fix)
 
@@ -265,8 +267,8 @@ def _gl(backend: gl.Backend) -> Finding:
     match gl.probe_gl(backend):
         case gl.Renders(renderer):
             return Finding(Status.OK, f"draws with {renderer}")
-        case gl.Missing(what):
-            return Finding(Status.MISSING, what, _GL_FIX[backend])
+        case gl.Missing(problem):
+            return Finding(Status.MISSING, problem, _GL_FIX[backend])
         case gl.Fails(problem):
             return Finding(Status.PROBLEM, problem, _GL_FIX[backend])
 
@@ -288,17 +290,17 @@ def _caches() -> tuple[Check, ...]:
 
 
 def _directory(variable: str, name: str) -> Finding:
-    """Where a cache is or will be, judged without creating it."""
+    """Check where a cache is or will be, without creating it."""
     user_caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     path = Path(os.environ.get(variable) or Path(user_caches, name)).expanduser().absolute()
-    # Unlike Path.exists this is False, not an error, below a directory that may not be entered.
+    # Unlike Path.exists, this returns False below a directory that may not be entered.
     nearest = next(parent for parent in (path, *path.parents) if os.access(parent, os.F_OK))
-    fix = f"export {variable}=DIRECTORY  # one that you can write to, with room"
+    fix = f"export {variable}=DIRECTORY  # writable, with free space"
     if not nearest.is_dir():
         return Finding(Status.PROBLEM, f"{path}: {nearest} is not a directory", fix)
     if not os.access(nearest, os.W_OK | os.X_OK):
         return Finding(Status.PROBLEM, f"{path}: {nearest} is not writable", fix)
     free = shutil.disk_usage(nearest).free
-    there = "" if nearest == path else "not there yet, "
-    found = f"{path}, {there}{free / _GB:.1f} GB free"
-    return Finding(Status.PROBLEM, found, fix) if free < _LITTLE_DISK else Finding(Status.OK, found)
+    state = "" if nearest == path else "not created yet, "
+    text = f"{path}, {state}{free / _GB:.1f} GB free"
+    return Finding(Status.PROBLEM, text, fix) if free < _LITTLE_DISK else Finding(Status.OK, text)

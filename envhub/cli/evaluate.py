@@ -26,31 +26,69 @@ from envhub.types import Limits, SourceOptions, Value
 
 @click.command("eval")
 @click.argument("ref", required=False)
-@click.option("--policy", help="random, zero, one of the benchmark's, ./policy.py[:name] ...")
+@click.option(
+    "--policy",
+    show_default="random",
+    help="random, zero, a policy of the benchmark, ./policy.py[:name] ...",
+)
 @click.option(
     "--policy-arg",
     "policy_args",
     multiple=True,
     metavar="KEY=VALUE",
     callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
-    help="An argument for the policy's factory; JSON if it parses, else text. Repeatable.",
+    help="Argument for the policy's factory; JSON if it parses, else text. Repeatable.",
 )
-@click.option("--suite", "suites", multiple=True, metavar="NAME,...", help="Suites; all = every.")
-@click.option("--task", "tasks", multiple=True, metavar="NAME,...", help="Tasks, in any suite.")
-@click.option("--episodes", type=click.IntRange(min=1), help="Episodes for each task.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of each task's first episode.")
-@click.option("--max-steps", type=click.IntRange(min=1), help="A horizon instead of the tasks'.")
+@click.option(
+    "--suite",
+    "suites",
+    multiple=True,
+    metavar="NAME,...",
+    show_default="the benchmark's",
+    help="Suites to evaluate; all: every suite.",
+)
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    metavar="NAME,...",
+    show_default="all of the suites",
+    help="Tasks to evaluate, from any suite.",
+)
+@click.option(
+    "--episodes",
+    type=click.IntRange(min=1),
+    show_default="the benchmark's",
+    help="Episodes per task.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, help="Seed of each task's first episode."
+)
+@click.option(
+    "--max-steps",
+    type=click.IntRange(min=1),
+    show_default="each task's own",
+    help="Horizon of every task.",
+)
 @click.option(
     "--workers",
     default="auto",
     metavar="N|auto",
     callback=lambda _ctx, _param, text: _workers(text),
-    help="Processes; auto: as many as cores and memory bear; 0: all in this process.",
+    help="Worker processes; auto: as many as cores and free memory allow; 0: none, run everything "
+    "in this process.",
 )
-@click.option("--retries", type=click.IntRange(min=0), default=1, help="Of a failed episode.")
-@click.option("--out", type=click.Path(path_type=Path), help="A new directory for the run.")
-@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with a run.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option(
+    "--retries", type=click.IntRange(min=0), default=1, help="Retries of an episode that failed."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    show_default="runs/NAME-TIME",
+    help="New directory for the run.",
+)
+@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR", help="Resume a run.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
 @json_option
 @env_arg_option
@@ -67,28 +105,30 @@ def command(
     quiet: bool,
     as_json: bool,
     options: SourceOptions,
-    **asked: Any,
+    **request_options: Any,
 ) -> None:
     """Evaluate a policy on the benchmark REF.
 
-    Every episode is recorded as it ends, in a directory of its own under runs/ unless --out says
-    otherwise. An interrupted run goes on with --resume, and ends in the same records.
+    Every episode is recorded as soon as it ends. --resume continues an interrupted run, which then
+    has the same records as an uninterrupted one.
 
     \b
     Examples:
         envhub eval ./my_env --policy ./policy.py --episodes 50
-        envhub eval owner/repo@<commit>:env.py --policy ./policy.py --trust-remote-code
+        envhub eval owner/repo@<commit> --policy ./policy.py --trust-remote-code
         envhub eval ./my_env --task reach-red,reach-blue --workers 4 --json
         envhub eval --resume runs/my_env-20260101-120000
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     watcher = make_watcher(quiet=quiet)
     try:
         if resume is not None:
-            _refuse_more(context, ref)
+            _refuse_changes(context, ref)
             consent = options.trust_remote_code
             run = resume_run(resume, workers, watcher, trust_remote_code=consent)
         else:
-            request = _request(ref, workers=workers, watcher=watcher, options=options, **asked)
+            request = _request(
+                ref, workers=workers, watcher=watcher, options=options, **request_options
+            )
             run = start_run(request, watcher)
     except KeyboardInterrupt:
         watcher.finish()
@@ -123,7 +163,7 @@ def _request(
     options: SourceOptions,
 ) -> EvalRequest:
     if ref is None:
-        raise UsageError("Name a benchmark, or a run to go on with: envhub eval --resume DIR.")
+        raise UsageError("Name a benchmark, or resume a run: envhub eval --resume DIR.")
     if policy is None:
         watcher.message("No --policy: evaluating random actions.")
     return EvalRequest(
@@ -144,16 +184,16 @@ def _request(
     )
 
 
-def _refuse_more(context: click.Context, ref: str | None) -> None:
-    """A run goes on as it was begun; only how fast and how loud may be said, and consent."""
-    free = {"resume", "workers", "quiet", "as_json", "ref", "trust_remote_code"}
+def _refuse_changes(context: click.Context, ref: str | None) -> None:
+    """Refuse options that --resume cannot change: all but speed, output and consent."""
+    changeable = {"resume", "workers", "quiet", "as_json", "ref", "trust_remote_code"}
     for name in context.params:
-        given = context.get_parameter_source(name)
-        if name not in free and given is not click.core.ParameterSource.DEFAULT:
+        origin = context.get_parameter_source(name)
+        if name not in changeable and origin is not click.core.ParameterSource.DEFAULT:
             option = next(p.opts[0] for p in context.command.params if p.name == name)
-            raise UsageError(f"{option} cannot be changed by --resume: a run goes on as it began.")
+            raise UsageError(f"{option} cannot be changed: --resume takes it from the run.")
     if ref is not None:
-        raise UsageError(f"--resume knows its benchmark: leave {ref} out.")
+        raise UsageError(f"--resume takes the benchmark from the run: leave {ref} out.")
 
 
 def _show(run: Run, *, as_json: bool) -> None:
@@ -170,13 +210,13 @@ def _show(run: Run, *, as_json: bool) -> None:
         click.echo(json.dumps(content, indent=2))
         return
     click.echo(render(summary))
-    for record in _first_errors(run):
-        click.echo(record, err=True)
+    for text in _first_errors(run):
+        click.echo(text, err=True)
     click.echo(f"\n{line}\n{run.directory}")
 
 
 def _first_errors(run: Run) -> list[str]:
-    """Each kind of error once, with how often it happened."""
+    """Describe the first error of each type, with the number of such errors."""
     counts: dict[tuple[str, str], int] = {}
     examples: dict[tuple[str, str], str] = {}
     for record in run.records():
@@ -185,14 +225,14 @@ def _first_errors(run: Run) -> list[str]:
             counts[key] = counts.get(key, 0) + 1
             examples.setdefault(key, record.error.message)
     return [
-        f"\n{count}x {status}, the first: {examples[status, kind]}"
-        for (status, kind), count in counts.items()
+        f"\n{count}x {status}, the first: {examples[status, error]}"
+        for (status, error), count in counts.items()
     ]
 
 
 def _show_resume(watcher: Watcher) -> None:
     if watcher.run is not None:
-        watcher.message(f"Interrupted. Go on with: envhub eval --resume {watcher.run.directory}")
+        watcher.message(f"Interrupted. Resume with: envhub eval --resume {watcher.run.directory}")
 
 
 def _workers(text: str) -> int | None:

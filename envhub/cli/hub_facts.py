@@ -1,4 +1,4 @@
-"""What is known of a Hub repository without running any of its code."""
+"""Facts about a Hub repository that are known without running any of its code."""
 
 import difflib
 import json
@@ -21,7 +21,7 @@ _SHOWN_LEFT_OUT = 5
 
 
 def describe_unexecuted(text: str, options: SourceOptions, *, as_json: bool) -> str:
-    """The facts of a pinned repository; its files are fetched and checked, not run."""
+    """Describe a pinned repository; its files are fetched and checked, not run."""
     ref = parse(text)
     assert isinstance(ref, HubRef)
     stored = obtain(ref, private=options.private, on_progress=show_download)
@@ -29,7 +29,7 @@ def describe_unexecuted(text: str, options: SourceOptions, *, as_json: bool) -> 
 
 
 def facts(ref: HubRef, stored: Stored) -> dict[str, Any]:
-    """What is known, as plain data."""
+    """Return the facts as plain data."""
     manifest, declared = stored.manifest, requirements(ref, stored)
     return {
         "ref": str(ref),
@@ -43,14 +43,14 @@ def facts(ref: HubRef, stored: Stored) -> dict[str, Any]:
 
 
 def show(ref: HubRef, stored: Stored) -> str:
-    """What is known, for reading."""
+    """Return the facts as text."""
     manifest, declared = stored.manifest, requirements(ref, stored)
-    how = "against the commit itself" if manifest.proof == "git" else "against the Hub's listing"
+    proof = "against the commit itself" if manifest.proof == "git" else "against the Hub's listing"
     lines = [
         f"reference   {ref}",
         f"endpoint    {manifest.endpoint}",
-        f"commit      {manifest.commit}, every byte checked {how}",
-        f"requires    {', '.join(declared.packages) or 'nothing beside EnvHub'}",
+        f"commit      {manifest.commit}, every byte checked {proof}",
+        f"requires    {', '.join(declared.packages) or 'nothing but EnvHub'}",
         f"files       {len(manifest.files)}",
     ]
     for path, file in sorted(manifest.files.items())[:_SHOWN_FILES]:
@@ -64,27 +64,27 @@ def show(ref: HubRef, stored: Stored) -> str:
 
 
 def show_changes(ref: HubRef, stored: Stored, before: str) -> str:
-    """The difference to a commit that was agreed to earlier, if the store has it."""
+    """Return the changes since a commit that the user agreed to, if it is still stored."""
     try:
         old = store.load(ref.repo_id, before)
     except EnvHubError:
         old = None
     if old is None:
-        return f"An earlier commit, {before}, was agreed to, but is not stored any more."
+        return f"You agreed to the earlier commit {before}, which is no longer stored."
     lines: list[str] = []
     for path in sorted(old.manifest.files.keys() | stored.manifest.files.keys()):
         lines += difflib.unified_diff(
             _lines(old, path), _lines(stored, path), f"{before[:8]}/{path}", path, lineterm=""
         )
     if not lines:
-        return f"Nothing differs from {before}, which was agreed to."
+        return f"No changes since {before}, which you agreed to."
     rest = f"\n... and {len(lines) - _SHOWN_LINES} more lines" if lines[_SHOWN_LINES:] else ""
     changes = "\n".join(lines[:_SHOWN_LINES]) + rest
-    return printable(f"Changes since {before}, which was agreed to:\n{changes}")
+    return printable(f"Changes since {before}, which you agreed to:\n{changes}")
 
 
 def requirements(ref: HubRef, stored: Stored) -> Requirements:
-    """What its env file declares."""
+    """Return the requirements that its env file declares."""
     text = (stored.directory / ref.path).read_text(encoding="utf-8", errors="replace")
     return read_requirements(text, ref.path)
 

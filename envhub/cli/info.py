@@ -1,4 +1,4 @@
-"""`envhub info`: what a benchmark is."""
+"""`envhub info`: describe a benchmark."""
 
 import json
 from dataclasses import asdict
@@ -23,12 +23,12 @@ from envhub.observations import Feature, features
 from envhub.types import Benchmark, Limits, SourceOptions, Value, WorkerSpec
 from envhub.wire.spaces import AnySpace, Spaces
 
-_UNDECLARED = "observation  not declared by the plugin; envhub try makes an env and shows it"
+_UNDECLARED = "observation  not declared by the plugin; envhub try shows it"
 
 
 @click.command("info")
 @click.argument("ref")
-@click.option("--max-steps", type=click.IntRange(min=1), help="The horizon of envs without one.")
+@click.option("--max-steps", type=click.IntRange(min=1), help="Horizon of envs that have none.")
 @source_options
 @json_option
 @env_arg_option
@@ -43,10 +43,10 @@ def command(
     limits: Limits,
     options: SourceOptions,
 ) -> None:
-    """Say what the benchmark REF is: suites, tasks, horizons, observations, actions.
+    """Describe the benchmark REF: suites, tasks, horizons, observations, actions.
 
-    Its code is loaded in a process of its own, where an env file also makes the env of its first
-    task. Of a Hub repository that nobody agreed to run, only what is known without running it is
+    Its code is loaded in its own process; an env file also makes the env of its first task there.
+    For a Hub repository that you have not agreed to run, only its files and requirements are
     shown.
 
     \b
@@ -54,7 +54,7 @@ def command(
         envhub info ./my_env
         envhub info ./my_env --json
         envhub info ./my_env --env-arg size=128
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     try:
         source = get_source(ref, options)
     except RemoteCodeRefused as refused:
@@ -77,8 +77,8 @@ def command(
 def _as_json(benchmark: Benchmark, spaces: Spaces | None) -> str:
     rows = [asdict(feature) for feature in _features(spaces[0])] if spaces else None
     action = str(spaces[1]) if spaces else None
-    shown: dict[str, Any] = {**asdict(benchmark), "features": rows, "action": action}
-    return json.dumps(shown, indent=2)
+    content: dict[str, Any] = {**asdict(benchmark), "features": rows, "action": action}
+    return json.dumps(content, indent=2)
 
 
 def _as_text(benchmark: Benchmark, spaces: Spaces | None) -> str:
@@ -87,7 +87,7 @@ def _as_text(benchmark: Benchmark, spaces: Spaces | None) -> str:
     facts = {
         "benchmark": benchmark.name,
         "tasks": f"{len(tasks)} in {_count(len(benchmark.suites), 'suite')}",
-        "default": f"{', '.join(default)}; {_count(benchmark.episodes, 'episode')} a task",
+        "default": f"{', '.join(default)}; {_count(benchmark.episodes, 'episode')} per task",
         "policies": ", ".join(benchmark.policies),
         "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
         "action": one_line(str(spaces[1])) if spaces else "",
@@ -117,15 +117,15 @@ def _feature_lines(space: AnySpace) -> list[str]:
 
 
 def _features(space: AnySpace) -> tuple[Feature, ...]:
-    """The features, or none for spaces that LeRobot's format cannot hold."""
+    """Return the features; none for spaces that LeRobot's format cannot represent."""
     try:
         return features(space)
     except ContractError:
         return ()
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _table(rows: list[tuple[str, str, str, str]]) -> list[str]:

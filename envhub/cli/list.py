@@ -1,4 +1,4 @@
-"""`envhub list`: what is installed, or what a benchmark holds."""
+"""`envhub list`: list the installed benchmarks, or the tasks of one."""
 
 import json
 
@@ -35,19 +35,19 @@ def command(
 ) -> None:
     """List the installed benchmarks, or the suites and tasks of REF.
 
-    Without REF nothing is imported. With REF its code is loaded in a process of its own.
+    Without REF, nothing is imported. With REF, its code is loaded in its own process.
 
     \b
     Examples:
         envhub list
         envhub list ./my_env
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if ref is None:
-        found = installed()
-        click.echo(_installed_json(found) if as_json else _installed_text(found))
+        plugins = installed()
+        click.echo(_installed_json(plugins) if as_json else _installed_text(plugins))
         return
     source = get_source(ref, options)
-    # Heavy, so imported after all that can be wrong with REF.
+    # Slow to import, so only after REF has been checked.
     from envhub.host.loading import describe
 
     described = describe(
@@ -61,16 +61,18 @@ def command(
     click.echo(_tasks_json(benchmark) if as_json else _tasks_text(benchmark))
 
 
-def _installed_json(found: tuple[Installed, ...]) -> str:
-    rows = [{"name": p.name, "distribution": p.distribution, "version": p.version} for p in found]
+def _installed_json(plugins: tuple[Installed, ...]) -> str:
+    rows = [{"name": p.name, "distribution": p.distribution, "version": p.version} for p in plugins]
     return json.dumps({"benchmarks": rows}, indent=2)
 
 
-def _installed_text(found: tuple[Installed, ...]) -> str:
-    if not found:
-        return "No benchmark is installed. A local one needs no installing: envhub list ./DIRECTORY"
-    width = max(len(plugin.name) for plugin in found)
-    return "\n".join(one_line(f"{p.name:<{width}}  {p.distribution} {p.version}") for p in found)
+def _installed_text(plugins: tuple[Installed, ...]) -> str:
+    if not plugins:
+        return (
+            "No benchmarks are installed. Local ones need no installation: envhub list ./DIRECTORY"
+        )
+    width = max(len(plugin.name) for plugin in plugins)
+    return "\n".join(one_line(f"{p.name:<{width}}  {p.distribution} {p.version}") for p in plugins)
 
 
 def _tasks_json(benchmark: Benchmark) -> str:

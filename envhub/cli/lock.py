@@ -1,4 +1,4 @@
-"""`envhub lock`: write down exactly which bytes a reference means."""
+"""`envhub lock`: record the exact files and packages of a Hub reference."""
 
 from pathlib import Path
 
@@ -15,25 +15,25 @@ from envhub.sources.store import Stored
 
 @click.command("lock")
 @click.argument("ref")
-@click.option("--out", type=click.Path(path_type=Path), default=LOCK, help="The lock file.")
-@click.option("--private", is_flag=True, help="Use your token, for a private repository.")
+@click.option("--out", type=click.Path(path_type=Path), default=LOCK, help="Lock file to write.")
+@click.option("--private", is_flag=True, help="Use your token to read a private repository.")
 @debug_option
 def command(ref: str, *, out: Path, private: bool) -> None:
-    """Write the commit, every file's hash and the packages that REF requires into envhub.lock.
+    """Record REF's commit, the hash of every file and the required packages in envhub.lock.
 
-    With --locked, other commands refuse whatever differs from it. No code is run.
+    With --locked, other commands refuse anything that differs from the lock. No code is run.
 
     \b
     Examples:
         envhub lock owner/repo@main
         envhub eval owner/repo@<commit> --locked --trust-remote-code
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     parsed = parse(ref)
     if not isinstance(parsed, HubRef):
-        raise UsageError(f"{ref} is not on the Hub: only such references can be locked.")
+        raise UsageError(f"{ref} is not a Hub reference; only those can be locked.")
     if not parsed.pinned:
         parsed = resolve(parsed, Hub(private=private)).ref
-        message(f"{ref} is {parsed} now.")
+        message(f"{ref} is currently {parsed}.")
     stored = obtain(parsed, private=private, on_progress=show_download)
     pins = _pins(parsed, stored)
     write_lock(parsed, stored, out, pins=pins)
@@ -42,7 +42,7 @@ def command(ref: str, *, out: Path, private: bool) -> None:
 
 
 def _pins(ref: HubRef, stored: Stored) -> list[str]:
-    """What its requirements are resolved to; nothing where it has none."""
+    """Resolve its requirements to pinned packages; none if it has no requirements."""
     from envhub.runtime.provision import file_requirements
     from envhub.runtime.resolve import resolve
 

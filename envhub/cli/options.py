@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts become values."""
+"""Options that several commands share, and how they are parsed."""
 
 import json
 import math
@@ -20,24 +20,24 @@ Command = Callable[..., Any]
 
 
 def json_option(command: Command) -> Command:
-    """`--json`."""
+    """Add `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def debug_option(command: Command) -> Command:
-    """`--debug`; read by `envhub.cli.main`, which shows the traceback."""
+    """Add `--debug`; read by `envhub.cli.main`, which shows the traceback."""
     text = "Show tracebacks."
     return click.option("--debug", is_flag=True, expose_value=False, help=text)(command)
 
 
 def source_options(command: Command) -> Command:
-    """What a reference to the Hub needs; the command gets them as one value, `options`."""
+    """Add the options about code from the Hub, which the command gets as one value, `options`."""
 
     @wraps(command)
-    def with_options(*args: Any, **given: Any) -> Any:
+    def with_options(*args: Any, **params: Any) -> Any:
         names = [field.name for field in fields(SourceOptions)]
-        options = SourceOptions(**{name: given.pop(name) for name in names})
-        return command(*args, options=options, **given)
+        options = SourceOptions(**{name: params.pop(name) for name in names})
+        return command(*args, options=options, **params)
 
     wrapped: Command = with_options
     for option in reversed(_SOURCE_OPTIONS):
@@ -49,36 +49,39 @@ _SOURCE_OPTIONS = (
     click.option(
         "--trust-remote-code", is_flag=True, help="Agree to run REF's code at this commit."
     ),
-    click.option("--allow-unpinned", is_flag=True, help="With it: also a branch, as it is now."),
-    click.option("--private", is_flag=True, help="Use your token, for a private repository."),
-    click.option("--locked", is_flag=True, help="Refuse whatever differs from envhub.lock."),
+    click.option(
+        "--allow-unpinned", is_flag=True, help="With --trust-remote-code: accept a branch too."
+    ),
+    click.option("--private", is_flag=True, help="Use your token to read a private repository."),
+    click.option("--locked", is_flag=True, help="Refuse anything that differs from envhub.lock."),
     click.option(
         "--sandbox",
         type=click.Choice(["auto", "bubblewrap", "landlock", "none"]),
         default="auto",
-        help="What keeps code of the Hub from this machine.",
+        help="Sandbox that confines code from the Hub.",
     ),
     click.option(
-        "--sandbox-allow-network", is_flag=True, help="Let code of the Hub use the network."
+        "--sandbox-allow-network", is_flag=True, help="Let code from the Hub use the network."
     ),
     click.option(
         "--runtime",
         type=click.Choice(["auto", "here", "isolated"]),
         default="auto",
-        help="This interpreter, or one built for what REF requires; auto: here if that is met.",
+        help="here: this interpreter; isolated: one built with REF's requirements; auto: here if "
+        "they are installed, else isolated.",
     ),
 )
 
 
 def get_source(ref: str, options: SourceOptions) -> "Source":
-    """What a reference means, with what is said on the way on standard error."""
+    """Find the source of a reference; messages go to standard error."""
     from envhub.sources.find import find_source
 
     return find_source(ref, options, message=message, on_progress=show_download)
 
 
 def show_download(done: int, total: int, size: int, total_size: int) -> None:
-    """A line on a terminal while files come in, if they are many or large."""
+    """Show the progress of a large download, if standard error is a terminal."""
     if total_size > 2**20 and sys.stderr.isatty():
         end = "\n" if done == total else ""
         text = f"\rfetching {done}/{total} files, {size / 2**20:.0f}/{total_size / 2**20:.0f} MB"
@@ -86,34 +89,34 @@ def show_download(done: int, total: int, size: int, total_size: int) -> None:
 
 
 def message(text: str) -> None:
-    """A line on standard error."""
+    """Print a line on standard error."""
     click.echo(printable(text), err=True)
 
 
 def env_arg_option(command: Command) -> Command:
-    """`--env-arg KEY=VALUE`, repeatable."""
+    """Add `--env-arg KEY=VALUE`, repeatable."""
     return click.option(
         "--env-arg",
         "env_args",
         multiple=True,
         metavar="KEY=VALUE",
         callback=lambda _ctx, _param, texts: parse_args("--env-arg", texts),
-        help="An argument for the benchmark's env maker; JSON if it parses, else text. Repeatable.",
+        help="Argument for the benchmark's envs; JSON if it parses, else text. Repeatable.",
     )(command)
 
 
 def timeout_option(command: Command) -> Command:
-    """`--timeout start=300,...`."""
+    """Add `--timeout start=300,...`."""
     return _timeout_option(command, ("start", "reset", "step"))
 
 
 def policy_timeout_option(command: Command) -> Command:
-    """The same for commands that run a policy, which has a limit of its own."""
+    """Add `--timeout` to a command that runs a policy, which has a limit of its own."""
     return _timeout_option(command, ("start", "reset", "step", "act"))
 
 
 def parse_args(option: str, texts: tuple[str, ...]) -> dict[str, Value]:
-    """`("a=1", "b=x")` as `{"a": 1, "b": "x"}`."""
+    """Parse `("a=1", "b=x")` to `{"a": 1, "b": "x"}`."""
     parsed: dict[str, Value] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -126,36 +129,39 @@ def parse_args(option: str, texts: tuple[str, ...]) -> dict[str, Value]:
 
 
 def parse_limits(text: str, known: tuple[str, ...]) -> Limits:
-    """`start=300,step=60` as limits; what is not named keeps its default."""
+    """Parse `start=300,step=60`; limits that are not named keep their defaults."""
     limits: dict[str, float] = {}
     for part in filter(None, text.split(",")):
         name, equals, number = part.partition("=")
         name, number = (name.strip(), number) if equals else ("start", part)
         if name not in known:
-            raise UsageError(f"--timeout knows no {name!r}; there is {', '.join(known)}.")
+            raise UsageError(f"--timeout has no phase {name!r}. Available: {', '.join(known)}.")
         try:
             limits[name] = float(number)
         except ValueError:
-            raise UsageError(f"--timeout {part!r}: {number!r} is no number of seconds.") from None
+            raise UsageError(
+                f"--timeout {part!r}: {number!r} is not a number of seconds."
+            ) from None
         if not 0 < limits[name] < float("inf"):
-            raise UsageError(f"--timeout {part!r}: a limit is a positive number of seconds.")
+            raise UsageError(f"--timeout {part!r}: a limit must be a positive number of seconds.")
     return Limits(**limits)
 
 
 def one_line(text: str) -> str:
-    """Foreign text as it may stand in a line of output: no control characters, no line ends."""
+    """Make foreign text fit into a line of output: no control characters, no line ends."""
     return printable(text.replace("\n", " ").replace("\t", " "))
 
 
 def _timeout_option(command: Command, phases: tuple[str, ...]) -> Command:
-    example = ",".join(f"{phase}={getattr(Limits(), phase):.0f}" for phase in phases)
+    defaults = ",".join(f"{phase}={getattr(Limits(), phase):.0f}" for phase in phases)
     return click.option(
         "--timeout",
         "limits",
         metavar="PHASE=SECONDS,...",
         default="",
+        show_default=defaults,
         callback=lambda _ctx, _param, text: parse_limits(text, phases),
-        help=f"Limits, e.g. {example}; a bare number is the limit for start.",
+        help="Time limit per phase; a bare number is the limit for start.",
     )(command)
 
 
@@ -165,12 +171,12 @@ def _parse_value(option: str, key: str, text: str) -> Value:
     except ValueError:
         return text
     if isinstance(value, int | float) and not _is_portable(value):
-        raise UsageError(f"{option} {key}: {text} is no number of 64 bits.")
+        raise UsageError(f"{option} {key}: {text} is not a 64-bit number.")
     if isinstance(value, bool | int | float | str | None):
         return value
     raise UsageError(f"{option} {key}: {text} is a list or mapping; give a number, text or null.")
 
 
 def _is_portable(number: float) -> bool:
-    """Whether a number can be sent to a worker and written to a run's record."""
+    """Whether a number can be sent to a worker and recorded in a run."""
     return math.isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**64

@@ -1,4 +1,4 @@
-"""`envhub plugins`: which plugins are installed, and whether each can be used."""
+"""`envhub plugins`: show the installed plugins and whether each can be used."""
 
 import json
 
@@ -19,16 +19,16 @@ from envhub.types import Limits, PluginSource, WorkerSpec
 def command(context: click.Context, *, as_json: bool, limits: Limits) -> None:
     """Show the installed plugins and whether each can be used.
 
-    Each plugin is loaded in a process of its own. The exit code is 1 if one cannot be used.
+    Each plugin is loaded in its own process. The exit code is 1 if any cannot be used.
 
     \b
     Examples:
         envhub plugins
         ENVHUB_PLUGINS=metaworld envhub plugins --json
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
-    found = [(plugin, _problem(plugin, limits)) for plugin in installed()]
-    click.echo(_as_json(found) if as_json else _as_text(found))
-    if any(problem for _, problem in found):
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    checked = [(plugin, _problem(plugin, limits)) for plugin in installed()]
+    click.echo(_as_json(checked) if as_json else _as_text(checked))
+    if any(problem for _, problem in checked):
         context.exit(ExitCode.FOUND)
 
 
@@ -41,7 +41,7 @@ def _problem(plugin: Installed, limits: Limits) -> str | None:
     return None
 
 
-def _as_json(found: list[tuple[Installed, str | None]]) -> str:
+def _as_json(checked: list[tuple[Installed, str | None]]) -> str:
     rows = [
         {
             "name": plugin.name,
@@ -50,20 +50,20 @@ def _as_json(found: list[tuple[Installed, str | None]]) -> str:
             "version": plugin.version,
             "problem": problem,
         }
-        for plugin, problem in found
+        for plugin, problem in checked
     ]
     return json.dumps({"plugins": rows}, indent=2)
 
 
-def _as_text(found: list[tuple[Installed, str | None]]) -> str:
-    if not found:
-        return "No plugin is installed; a local benchmark needs none: envhub info ./DIRECTORY"
-    width = max(len(plugin.name) for plugin, _ in found)
+def _as_text(checked: list[tuple[Installed, str | None]]) -> str:
+    if not checked:
+        return "No plugins are installed. Local benchmarks need none: envhub info ./DIRECTORY"
+    width = max(len(plugin.name) for plugin, _ in checked)
     lines = []
-    for plugin, problem in found:
-        mark = click.style("problem", fg="red") if problem else click.style("ok     ", fg="green")
+    for plugin, problem in checked:
+        status = click.style("problem", fg="red") if problem else click.style("ok     ", fg="green")
         package = f"{plugin.distribution} {plugin.version}"
         facts = one_line(f"{plugin.name:<{width}}  {package}  {plugin.module}")
-        lines.append(f"{mark}  {facts}")
+        lines.append(f"{status}  {facts}")
         lines.extend(f"{'':{width + 11}}{one_line(line)}" for line in (problem or "").splitlines())
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What is seen of a run while it goes on: live on a terminal, plain lines elsewhere."""
+"""The progress of a run: live on a terminal, plain lines elsewhere."""
 
 import signal
 import sys
@@ -27,7 +27,7 @@ _SHOWN_SLOTS = 8
 
 
 class Watcher:
-    """Counts, and takes the first Ctrl-C as the wish to stop in good order."""
+    """Counts episodes, and lets those under way finish at the first Ctrl-C."""
 
     def __init__(self, *, quiet: bool) -> None:
         self.run: Run | None = None
@@ -37,10 +37,10 @@ class Watcher:
         self._total = self._before = self._done = self._successes = self._judged = 0
         self._errors = 0
         self._began = self._shown = 0.0
-        self._told = self._showing = self._stop = False
+        self._announced = self._showing = self._stop = False
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
-        """The engine is about to run."""
+        """Start to show progress: the engine is about to run."""
         self.run, self.engine = run, engine
         self._total, self._before = len(plan.episodes), done
         self._began = self._shown = time.monotonic()
@@ -56,11 +56,13 @@ class Watcher:
             self._successes += record.success is True
 
     def refresh(self) -> None:
-        """Show, if it is time to."""
-        if self.interrupted and not self._told:
-            self._told = True
+        """Show the progress, if the last time was long enough ago."""
+        if self.interrupted and not self._announced:
+            self._announced = True
             with self._undisturbed():
-                self.message("Finishing the episodes under way; Ctrl-C again stops at once.")
+                self.message(
+                    "Finishing the episodes under way; press Ctrl-C again to stop at once."
+                )
         now = time.monotonic()
         if not self._quiet and now - self._shown >= self.every:
             self._shown = now
@@ -68,47 +70,47 @@ class Watcher:
                 self.show()
 
     def warning(self, problem: PluginError) -> None:
-        """An observer failed."""
+        """Report that an observer failed."""
         with self._undisturbed():
-            self.message(f"envhub: {str(problem).rstrip('.')}; it is told no more.")
+            self.message(f"envhub: {str(problem).rstrip('.')}; disabled for the rest of this run.")
 
     def message(self, text: str) -> None:
-        """A line on standard error."""
+        """Print a line on standard error."""
         click.echo(printable(text), err=True)
 
     def progress(self, text: str) -> None:
-        """The same, unless nobody wants to know what takes its time."""
+        """Print a line about something slow, unless --quiet is given."""
         if not self._quiet:
             self.message(text)
 
     def finish(self) -> None:
-        """Nothing more will come."""
+        """Restore Python's own handling of Ctrl-C."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     every = _LINE_EVERY
 
     def begin(self) -> None:
-        """Show that it begins."""
+        """Prepare the display."""
 
     def show(self) -> None:
-        """A plain line."""
+        """Print a plain line."""
         self.message(self.line())
 
     def line(self) -> str:
-        """How far it is."""
+        """Describe how far the run is."""
         parts = [f"{self._before + self._done}/{self._total} episodes", self.rate(), self.speed()]
         return ", ".join(part for part in parts if part)
 
     def rate(self) -> str:
-        """The rate so far, with its interval."""
+        """Describe the success rate so far, with its interval."""
         if not self._judged:
             return ""
         low, high = wilson(self._successes, self._judged)
-        found = f"{self._successes / self._judged:.1%} [{low:.0%}, {high:.0%}] succeeded"
-        return f"{found}, {self._errors} errored" if self._errors else found
+        text = f"{self._successes / self._judged:.1%} [{low:.0%}, {high:.0%}] succeeded"
+        return f"{text}, {self._errors} errored" if self._errors else text
 
     def speed(self) -> str:
-        """Steps a second, and the time left."""
+        """Describe the steps per second and the time left."""
         seconds = time.monotonic() - self._began
         if self.engine is None or not self._done or seconds <= 0.0:
             return ""
@@ -116,12 +118,12 @@ class Watcher:
         return f"{self.engine.progress.steps / seconds:,.0f} steps/s, {_clock(left)} left"
 
     def slots(self) -> list[str]:
-        """What each slot does."""
+        """Return what each slot is doing."""
         return [] if self.engine is None else list(self.engine.progress.slots.values())
 
     def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
         if not self.interrupted and self.engine is not None:
-            self.interrupted = self.engine.stopping = True  # `refresh` says so
+            self.interrupted = self.engine.stopping = True  # `refresh` prints it
         elif self._showing and not self._stop:
             self._stop = True
         else:
@@ -129,7 +131,7 @@ class Watcher:
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
-        """Write to the end: a Ctrl-C amidst would write, too, or leave half a picture behind."""
+        """Defer Ctrl-C while writing: otherwise it would write too, or leave half a picture."""
         self._showing = True
         try:
             yield
@@ -140,7 +142,7 @@ class Watcher:
 
 
 class LiveWatcher(Watcher):
-    """Draws with rich, on a terminal."""
+    """Draws the progress with rich, on a terminal."""
 
     every = _LIVE_EVERY
     _live: Any = None
@@ -155,11 +157,11 @@ class LiveWatcher(Watcher):
         self._live.start()
 
     def show(self) -> None:
-        """Draw."""
+        """Draw the progress."""
         self._live.update(self._picture(), refresh=True)
 
     def message(self, text: str) -> None:
-        """A line above the drawing."""
+        """Print a line above the drawing."""
         if self._live is None:
             super().message(text)
         else:
@@ -180,17 +182,18 @@ class LiveWatcher(Watcher):
         bar = ProgressBar(total=max(self._total, 1), completed=self._before + self._done, width=60)
         slots = self.slots()
         rows: list[RenderableType] = [bar, Text(self.line())]
-        rows += [Text(f"  {index}: {what}") for index, what in enumerate(slots[:_SHOWN_SLOTS])]
+        shown = enumerate(slots[:_SHOWN_SLOTS])
+        rows += [Text(f"  {index}: {activity}") for index, activity in shown]
         if slots[_SHOWN_SLOTS:]:
             rows.append(Text(f"  and {len(slots) - _SHOWN_SLOTS} more workers"))
-        picture = Table.grid()  # a bar of its own does not end its line
+        picture = Table.grid()  # a bar alone does not end its line
         for row in rows:
             picture.add_row(row)
         return picture
 
 
 def make_watcher(*, quiet: bool) -> Watcher:
-    """A watcher for where standard error goes."""
+    """Make a watcher that suits standard error: a terminal or not."""
     live = not quiet and sys.stderr.isatty()
     return LiveWatcher(quiet=False) if live else Watcher(quiet=quiet)
 

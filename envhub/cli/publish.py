@@ -1,4 +1,4 @@
-"""`envhub publish`: put a benchmark on the Hub."""
+"""`envhub publish`: upload a benchmark to the Hub."""
 
 import shutil
 import tempfile
@@ -34,18 +34,18 @@ def command(
     env_args: dict[str, Value],
     limits: Limits,
 ) -> None:
-    """Upload DIRECTORY as the model repository OWNER/REPO, and print the reference to share.
+    """Upload DIRECTORY as the model repository OWNER/REPO and print the reference to share.
 
-    Its env.py is loaded first, in a process of its own, to see that it is a benchmark. The
-    repository gets the tag envhub, so that `envhub search` finds it.
+    Its env.py is loaded first, in its own process, to check that it is a benchmark. The repository
+    gets the tag envhub, so that `envhub search` finds it.
 
     \b
     Examples:
         envhub publish ./my_env me/my-env
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     ref = parse(repo)
     if not isinstance(ref, HubRef) or ref.revision is not None:
-        raise UsageError(f"{repo} is no OWNER/REPO.")
+        raise UsageError(f"{repo} is not of the form OWNER/REPO.")
     source = locate(PathRef(f"{directory.resolve()}"))
     spec = WorkerSpec(source, env_args, limits, horizon=1)
     benchmark = describe(spec, "auto", message=message, progress=message).benchmark
@@ -68,13 +68,13 @@ def _show_left_out(folder: Path) -> None:
     if left_out:
         more = f" and {len(left_out) - _NAMED} more" if left_out[_NAMED:] else ""
         message(
-            f"Left out, because checkpoints and data sets are never fetched with a benchmark: "
+            f"Not uploaded, since checkpoints and datasets are never fetched with a benchmark: "
             f"{', '.join(left_out[:_NAMED])}{more}."
         )
 
 
 def _write_card(path: Path, benchmark: Benchmark) -> None:
-    """A README with the tag, where there is none; the tag added, where there is one."""
+    """Write a README with the tag, or add the tag to the README that exists."""
     text = path.read_text(encoding="utf-8") if path.exists() else _card(benchmark)
     head, rest = _front_matter(text)
     if TAG not in [line.strip(" -\"'") for line in head]:
@@ -104,5 +104,5 @@ def _card(benchmark: Benchmark) -> str:
     )
     return (
         f"# {benchmark.name}\n\nA benchmark for EnvHub.\n\n"
-        f"| suite | tasks | the first of them |\n|---|---|---|\n{rows}\n"
+        f"| suite | tasks | first task |\n|---|---|---|\n{rows}\n"
     )

@@ -1,4 +1,4 @@
-"""`envhub runtime`: the interpreters that were built for benchmarks."""
+"""`envhub runtime`: manage the interpreters that were built for benchmarks."""
 
 import json
 from typing import Any
@@ -19,42 +19,52 @@ _MB = 10**6
 
 @click.group("runtime")
 def command() -> None:
-    """List, build and remove the interpreters that were built for benchmarks.
+    """List, build and remove the interpreters of benchmarks.
 
-    A benchmark that requires what is not installed here runs in a runtime: a virtual environment
-    with exactly what it requires. It is built when it is first needed; afterwards no network is.
+    A benchmark whose requirements are not installed here runs in a runtime: a virtual environment
+    with exactly its requirements. A runtime is built on first use, and then works offline.
 
     \b
     Examples:
         envhub runtime list --json
         envhub runtime build ./my_env
         envhub runtime remove --all
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
 
 
 @command.command("list")
 @json_option
 @debug_option
 def show(*, as_json: bool) -> None:
-    """List the runtimes that are built, and whether each is whole."""
-    found = [_facts(one) for one in build_cache.all_built(KIND)]
+    """List the runtimes that are built, and whether each is intact.
+
+    \b
+    Example:
+        envhub runtime list
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    runtimes = [_facts(built) for built in build_cache.all_built(KIND)]
     if as_json:
-        click.echo(json.dumps({"runtimes": found}, indent=2))
+        click.echo(json.dumps({"runtimes": runtimes}, indent=2))
         return
-    click.echo("\n".join(map(_line, found)) if found else "No runtime is built.")
+    click.echo("\n".join(map(_line, runtimes)) if runtimes else "No runtimes are built.")
 
 
 @command.command("build")
 @click.argument("ref")
-@click.option("--private", is_flag=True, help="Use your token, for a private repository.")
-@click.option("--locked", is_flag=True, help="Build what envhub.lock says.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@click.option("--private", is_flag=True, help="Use your token to read a private repository.")
+@click.option("--locked", is_flag=True, help="Use the packages in envhub.lock.")
+@click.option("--quiet", is_flag=True, help="Show no progress.")
 @debug_option
 def build_one(ref: str, *, private: bool, locked: bool, quiet: bool) -> None:
-    """Build the runtime of the benchmark REF, unless it is there.
+    """Build the runtime of the benchmark REF, if it is missing.
 
-    No code of a Hub repository is run, so that this needs no consent.
-    """
+    No code of a Hub repository is run, so this needs no consent.
+
+    \b
+    Examples:
+        envhub runtime build ./my_env
+        envhub runtime build owner/repo@<commit> --locked
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     progress = (lambda _: None) if quiet else message
     match parse(ref):
         case NameRef(name=name):
@@ -76,13 +86,23 @@ def build_one(ref: str, *, private: bool, locked: bool, quiet: bool) -> None:
 
 @command.command("remove")
 @click.argument("keys", nargs=-1, metavar="KEY...")
-@click.option("--all", "everything", is_flag=True, help="All of them, and what they were made of.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Remove all runtimes and the packages built for them."
+)
 @debug_option
 def remove(keys: tuple[str, ...], *, everything: bool) -> None:
-    """Remove runtimes. What runs in one may fail; what needs it later builds it again."""
+    """Remove runtimes.
+
+    Processes that use a removed runtime may fail. It is built again when it is next needed.
+
+    \b
+    Examples:
+        envhub runtime remove KEY
+        envhub runtime remove --all
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if everything == bool(keys):
-        raise UsageError("Name the runtimes to remove, or take --all. See envhub runtime list.")
-    known = {one.key: one.about for one in build_cache.all_built(KIND)}
+        raise UsageError("Name the runtimes to remove, or give --all. See envhub runtime list.")
+    known = {built.key: built.about for built in build_cache.all_built(KIND)}
     for key in keys:
         if key not in known:
             raise UnknownName("runtime", key, known, advice="See envhub runtime list.")
@@ -97,7 +117,7 @@ def remove(keys: tuple[str, ...], *, everything: bool) -> None:
 
 
 def _build_installed(name: str, progress: build_cache.Say) -> Interpreter:
-    """A plugin's, which has to be asked for its pins first."""
+    """Build the runtime of a plugin, whose pins are known once it is loaded."""
     from envhub.host.loading import describe
     from envhub.plugins import find
 
@@ -120,7 +140,7 @@ def _build_of_hub(
 
     if not ref.pinned:
         resolved = resolve(ref, Hub(private=private)).ref
-        message(f"{ref} is {resolved} now.")
+        message(f"{ref} is currently {resolved}.")
         ref = resolved
     stored = obtain(ref, private=private, on_progress=show_download)
     path = stored.directory / ref.path
@@ -134,17 +154,17 @@ def _build_of_hub(
     )
 
 
-def _facts(one: build_cache.Built) -> dict[str, Any]:
-    about = one.about
+def _facts(built: build_cache.Built) -> dict[str, Any]:
+    about = built.about
     return {
-        "key": one.key,
+        "key": built.key,
         "for": about.get("for"),
-        "state": "whole" if one.whole else "damaged",
-        "bytes": build_cache.size_of(one.place),
+        "state": "whole" if built.whole else "damaged",
+        "bytes": build_cache.size_of(built.place),
         "built": about.get("built"),
         "python": about.get("python"),
         "packages": about.get("packages", {}),
-        "path": str(one.place),
+        "path": str(built.place),
     }
 
 

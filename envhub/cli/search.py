@@ -11,36 +11,40 @@ from envhub.sources.hub import Found, Hub
 
 @click.command("search")
 @click.argument("words", nargs=-1)
-@click.option("--limit", type=click.IntRange(1, 100), default=20, help="Results at most.")
+@click.option("--limit", type=click.IntRange(1, 100), default=20, help="Maximum number of results.")
 @json_option
 @debug_option
 def command(words: tuple[str, ...], *, limit: int, as_json: bool) -> None:
     """Find repositories with the tag envhub; only their metadata is read.
 
-    Each is shown at its newest commit, as `envhub trust` and `envhub eval` take it.
+    Each is shown as a reference to its newest commit, for `envhub trust` and `envhub eval`.
 
     \b
     Examples:
         envhub search reach
         envhub search --limit 50 --json
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
-    found = Hub().search(" ".join(words), limit)
-    click.echo(_as_json(found) if as_json else _as_text(found))
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    repositories = Hub().search(" ".join(words), limit)
+    click.echo(_as_json(repositories) if as_json else _as_text(repositories))
 
 
-def _as_json(found: list[Found]) -> str:
-    return json.dumps({"found": [asdict(one) for one in found]}, indent=2)
+def _as_json(repositories: list[Found]) -> str:
+    return json.dumps({"found": [asdict(found) for found in repositories]}, indent=2)
 
 
-def _as_text(found: list[Found]) -> str:
-    if not found:
-        return "Nothing was found."
+def _as_text(repositories: list[Found]) -> str:
+    if not repositories:
+        return "No repositories were found."
     rows = [
-        (f"{one.repo}@{one.commit}" if one.commit else one.repo, (one.updated or "")[:10], one)
-        for one in found
+        (
+            f"{repository.repo}@{repository.commit}" if repository.commit else repository.repo,
+            (repository.updated or "")[:10],
+            repository.downloads,
+        )
+        for repository in repositories
     ]
     width = max(len(ref) for ref, _, _ in rows)
     return "\n".join(
-        one_line(f"{ref:<{width}}  {day:10}  {one.downloads:>8,} downloads")
-        for ref, day, one in rows
+        one_line(f"{ref:<{width}}  {day:10}  {downloads:>8,} downloads")
+        for ref, day, downloads in rows
     )

@@ -8,26 +8,26 @@ _BAR = 20
 
 
 def render(summary: Summary) -> str:
-    """Rates with their intervals, by task, suite and overall."""
+    """Render the rates with their intervals, by task, by suite and overall."""
     several = len(summary.suites) > 1
     rows: list[tuple[str, ...]] = [_HEAD]
     rows += [
         _row(f"{line.suite}/{line.task}" if several else str(line.task), line)
         for line in summary.tasks
     ]
-    marks = {len(rows)}
+    ruled = {len(rows)}
     if several:
         rows.extend(_row(str(line.suite), line) for line in summary.suites)
-        marks.add(len(rows))
+        ruled.add(len(rows))
     rows.append(_row("overall", summary.overall))
-    return "\n".join(_aligned(rows, marks))
+    return "\n".join(_aligned(rows, ruled))
 
 
 _HEAD = ("", "success", "95 % interval", "", "episodes", "return", "steps", "errors")
 
 
 def _row(name: str, line: Line) -> tuple[str, ...]:
-    rated = line.rate is not None and line.ci_low is not None and line.ci_high is not None
+    has_interval = line.rate is not None and line.ci_low is not None and line.ci_high is not None
     errors = f"{line.errors} env" if line.errors else ""
     if line.policy_errors:
         errors = ", ".join(filter(None, (errors, f"{line.policy_errors} policy")))
@@ -36,7 +36,7 @@ def _row(name: str, line: Line) -> tuple[str, ...]:
     return (
         name,
         f"{line.rate:.1%}" if line.rate is not None else "-",
-        f"{line.ci_low:.1%} - {line.ci_high:.1%}" if rated else "-",
+        f"{line.ci_low:.1%} - {line.ci_high:.1%}" if has_interval else "-",
         _bar(line),
         str(line.n),
         f"{line.mean_return:.2f}" if line.mean_return is not None else "-",
@@ -52,8 +52,8 @@ def _bar(line: Line) -> str:
     return "█" * full + "·" * (_BAR - full)
 
 
-def _aligned(rows: list[tuple[str, ...]], marks: set[int]) -> list[str]:
-    """Columns of equal width; numbers to the right; a rule before each mark."""
+def _aligned(rows: list[tuple[str, ...]], ruled: set[int]) -> list[str]:
+    """Align the columns, numbers to the right, with a rule before each row in `ruled`."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     lines: list[str] = []
     for index, row in enumerate(rows):
@@ -62,7 +62,7 @@ def _aligned(rows: list[tuple[str, ...]], marks: set[int]) -> list[str]:
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         text = "  ".join(cells).rstrip()
-        if index in marks:
+        if index in ruled:
             lines.append("─" * sum(widths, 2 * (len(widths) - 1)))
         lines.append(click.style(text, bold=True) if index in (0, len(rows) - 1) else text)
     return lines

@@ -1,4 +1,4 @@
-"""`envhub trust`: look at code of the Hub, and agree to run it."""
+"""`envhub trust`: review code from the Hub and agree to run it."""
 
 import json
 import sys
@@ -17,21 +17,21 @@ from envhub.sources.trust import Entry, Ledger
 
 @click.command("trust")
 @click.argument("words", nargs=-1, required=True, metavar="REF | list | remove REF")
-@click.option("--private", is_flag=True, help="Use your token, for a private repository.")
+@click.option("--private", is_flag=True, help="Use your token to read a private repository.")
 @json_option
 @debug_option
 def command(words: tuple[str, ...], *, private: bool, as_json: bool) -> None:
-    """Look at the code of a Hub repository, and agree to run it at one commit.
+    """Review the code of a Hub repository and agree to run it at one commit.
 
-    It resolves a branch to its commit, fetches and checks the files without running them, shows
-    them with what they require and what has changed since you last agreed, and asks.
+    Resolves a branch to its commit, fetches and checks the files without running them, lists them
+    with their requirements and the changes since you last agreed, and asks for your consent.
 
     \b
     Examples:
         envhub trust owner/repo@main
         envhub trust list
         envhub trust remove owner/repo
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     match words:
         case ("list",):
             entries = Ledger().entries()
@@ -55,35 +55,37 @@ def _agree(ref: HubRef, *, private: bool) -> None:
     ledger, here = Ledger(), endpoint()
     before = [e for e in ledger.entries() if (e.endpoint, e.repo) == (here, ref.repo_id)]
     if any(entry.commit == ref.revision for entry in before):
-        click.echo(f"\nYou have agreed to it already. Evaluate it with: envhub eval {ref}")
+        click.echo(f"\nYou have already agreed to this commit. Evaluate it with: envhub eval {ref}")
         return
     if before:
         click.echo("\n" + show_changes(ref, stored, before[-1].commit))
     if not sys.stdin.isatty():
         raise RemoteCodeRefused(
-            f"Refusing to execute remote code from {ref}: there is no terminal to ask at. Run "
-            f"envhub trust {ref} at one."
+            f"Refusing to execute remote code from {ref}: there is no terminal to ask on. Run "
+            f"envhub trust {ref} in a terminal."
         )
     if not click.confirm("\nRun this code on this machine, in a sandbox?", default=False):
-        raise RemoteCodeRefused(f"Refusing to execute remote code from {ref}: you said no.")
+        raise RemoteCodeRefused(f"Refusing to execute remote code from {ref}: you declined.")
     ledger.add(here, ref.repo_id, ref.revision)
     click.echo(f"Agreed. Evaluate it with: envhub eval {ref}")
 
 
 def _remove(ref: HubRef) -> None:
     if ref.revision is not None and not ref.pinned:
-        raise UsageError(f"Consent is for commits: remove {ref.repo_id}@<commit>, or all of it.")
-    gone = Ledger().remove(ref.repo_id, ref.revision)
-    if not gone:
-        raise UsageError(f"Nothing of {ref.repo_id} is agreed to. See envhub trust list.")
-    for entry in gone:
+        raise UsageError(
+            f"Consent is per commit: remove {ref.repo_id}@<commit>, or {ref.repo_id} for all."
+        )
+    removed = Ledger().remove(ref.repo_id, ref.revision)
+    if not removed:
+        raise UsageError(f"You have not agreed to run {ref.repo_id}. See envhub trust list.")
+    for entry in removed:
         click.echo(f"Removed {entry.repo}@{entry.commit}")
 
 
 def _hub_ref(text: str) -> HubRef:
     ref = parse(text)
     if not isinstance(ref, HubRef):
-        raise UsageError(f"{text} is not on the Hub: only code of the Hub needs consent.")
+        raise UsageError(f"{text} is not a Hub reference; only code from the Hub needs consent.")
     return ref
 
 
@@ -93,5 +95,5 @@ def _as_json(entries: tuple[Entry, ...]) -> str:
 
 def _as_text(entries: tuple[Entry, ...]) -> str:
     if not entries:
-        return "You have agreed to no code of the Hub."
+        return "You have not agreed to run any code from the Hub."
     return "\n".join(f"{e.repo}@{e.commit}  {e.agreed}  {e.endpoint}" for e in entries)

@@ -1,4 +1,4 @@
-"""`envhub try`: one random episode of a benchmark, shown."""
+"""`envhub try`: run one random episode of a benchmark."""
 
 import json
 import struct
@@ -30,11 +30,19 @@ from envhub.worker.envcalls import success_of
 
 @click.command("try")
 @click.argument("ref")
-@click.option("--task", help="The task; the benchmark's first unless said.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Of the episode.")
-@click.option("--max-steps", type=click.IntRange(min=1), help="Stop after so many steps.")
+@click.option("--task", show_default="the first", help="Task to run.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the episode.")
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The picture; in a temporary place unless said."
+    "--max-steps",
+    type=click.IntRange(min=1),
+    show_default="the task's horizon",
+    help="Stop after this many steps.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    show_default="in a temporary directory",
+    help="PNG file for the picture.",
 )
 @source_options
 @json_option
@@ -53,13 +61,13 @@ def command(
     limits: Limits,
     options: SourceOptions,
 ) -> None:
-    """Run one episode of REF with random actions, and keep a picture of its last frame.
+    """Run one episode of REF with random actions and save a picture of its last frame.
 
     \b
     Examples:
         envhub try ./my_env
         envhub try ./my_env --task reach-red --out frame.png
-    """  # noqa: D301 - click takes the backspace as "do not rewrap"
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if out is not None and out.suffix != ".png":
         raise UsageError(f"--out {out} must end in .png.")
     spec = WorkerSpec(get_source(ref, options), env_args, limits, max_steps)
@@ -72,7 +80,7 @@ def command(
     with LazyVectorEnv(lazy, suite, chosen.name, 1) as env:
         facts = _play(env, chosen, seed)
         frame = _frame(env)
-    picture = _keep(frame, out, chosen.name) if frame is not None else None
+    picture = _save(frame, out, chosen.name) if frame is not None else None
     shown: dict[str, Any] = {"suite": suite, "task": chosen.name, "seed": seed, **facts}
     shown["picture"] = picture
     if as_json:
@@ -83,7 +91,7 @@ def command(
 
 
 def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
-    """Play one episode with random actions, which ends as in an evaluation."""
+    """Play one episode with random actions; it ends as in an evaluation."""
     env.action_space.seed(seed)
     options = {"init_state": 0} if task.init_states else None
     observation, _ = env.reset(seed=seed, options=options)
@@ -119,16 +127,16 @@ def _shapes(observation: Any, path: str = "") -> str:
 
 
 def _frame(env: LazyVectorEnv) -> np.ndarray[Any, Any] | None:
-    """What the env renders, if it renders pictures."""
+    """Render the env; None if it renders no pictures."""
     try:
         frame = env.render()[0]
     except (EnvHubError, AttributeError, NotImplementedError):
         return None
-    good = isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in (1, 3)
-    return frame if good and frame.dtype == np.uint8 else None
+    is_picture = isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in (1, 3)
+    return frame if is_picture and frame.dtype == np.uint8 else None
 
 
-def _keep(frame: np.ndarray[Any, Any], out: Path | None, name: str) -> str:
+def _save(frame: np.ndarray[Any, Any], out: Path | None, name: str) -> str:
     path = out or Path(tempfile.mkdtemp(prefix="envhub-try-")) / f"{name}.png"
     try:
         write_png(path, frame)
@@ -138,15 +146,15 @@ def _keep(frame: np.ndarray[Any, Any], out: Path | None, name: str) -> str:
 
 
 def write_png(path: Path, frame: np.ndarray[Any, Any]) -> None:
-    """Write an HWC uint8 array with 1 or 3 channels, after the PNG specification (ISO 15948)."""
+    """Write an HWC uint8 array with 1 or 3 channels, as the PNG specification (ISO 15948) says."""
     height, width, channels = frame.shape
     color_type = {1: 0, 3: 2}[channels]
     header = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
     rows = np.ascontiguousarray(frame).reshape(height, width * channels)
-    filtered = np.insert(rows, 0, 0, axis=1)  # every row begins with its filter: none
+    filtered = np.insert(rows, 0, 0, axis=1)  # each row starts with its filter type: none
     chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes())), (b"IEND", b""))
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in chunks))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks))
 
 
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def _chunk(name: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -1,1 +1,1 @@
-"""From a request to records: prepare, then play. Runs in the host."""
+"""From a request to records: prepare, then play the episodes. Runs in the host."""

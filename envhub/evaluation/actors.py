@@ -1,8 +1,8 @@
-"""Who acts for the slots: a policy in its own process, in this process, or in the workers.
+"""Actors call the policy for the slots: in its own process, in this process, or in the workers.
 
-An actor is told which slots want to know what the policy reads (`learn`), and holds those that wait
-for actions (`waiting`); `pump` lets it do what it can. What comes of it is handed to the engine as
-events.
+The engine asks an actor to make the policy for a slot's spaces (`make_policy`) and appends slots
+that wait for actions to `waiting`. `pump` starts the actor's next work, whose result the engine
+takes as an event.
 """
 
 from typing import Any, Protocol
@@ -26,17 +26,17 @@ class Actor(Protocol):
 
     waiting: list[Slot]
     """Slots that wait for actions."""
-    learning: list[Slot]
-    """Slots that wait to know what the policy for their spaces declares."""
+    awaiting_policy: list[Slot]
+    """Slots that wait for the policy for their spaces to be made."""
     seconds: float
-    """What a call takes, on average."""
+    """The average duration of a call."""
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
-        """What the policy for the slot's spaces declares, if that is known."""
+        """Return what the policy for the slot's spaces declares, if that is known."""
         ...
 
-    def learn(self, slot: Slot) -> None:
-        """Find it out."""
+    def make_policy(self, slot: Slot) -> None:
+        """Make the policy for the slot's spaces."""
         ...
 
     def begin(self, slot: Slot) -> None:
@@ -44,93 +44,93 @@ class Actor(Protocol):
         ...
 
     def resume(self, slot: Slot) -> None:
-        """Play on in an episode that has come to no end."""
+        """Continue an episode that has not ended."""
         ...
 
     def pump(self) -> None:
-        """Do what can be done now."""
+        """Start the next work, if the actor is free."""
         ...
 
     def event(self) -> Event | None:
-        """What came of it, if anything did."""
+        """Return the result of that work, if there is one."""
         ...
 
     def finished(self, number: int) -> None:
-        """An episode has ended."""
+        """Note that an episode has ended."""
         ...
 
     def close(self) -> None:
-        """End the policy."""
+        """Close the policy."""
         ...
 
 
 def make_actor(job: Job, poller: WorkerPoller) -> Actor:
-    """The actor to begin with; where the policy wants to be is known once it is made."""
+    """Make the first actor; the placement of the policy is known once the policy is made."""
     if job.workers == 0 or not isinstance(job.policy, PolicySource):
         return InlineActor(job.policy, job.benchmark)
     return InWorkerActor(job) if job.in_worker else make_process_actor(job, poller)
 
 
 def make_process_actor(job: Job, poller: WorkerPoller) -> ProcessActor:
-    """The policy in a process of its own.
+    """Make the actor for a policy in its own process.
 
     Raises:
-        RunAborted: Its code may not leave its sandbox.
+        RunAborted: The code of the policy must stay in its sandbox.
     """
     assert isinstance(job.policy, PolicySource)
     if job.in_worker and job.spec.confinement is not None:
         raise RunAborted(
-            "The policy comes with a benchmark that is kept in a sandbox, and wants a process "
-            "of its own, which is not: its placement must be 'worker'."
+            "The policy belongs to a benchmark in a sandbox but asks for a process of its own, "
+            "outside of the sandbox: set its placement to 'worker'."
         )
     log = job.logs / "policy.log" if job.logs else None
-    # A policy that comes with the benchmark may need what the benchmark's runtime has.
+    # A policy of the benchmark may need the packages of the benchmark's runtime.
     spec = PolicySpec(job.limits, job.spec.interpreter if job.in_worker else HERE)
     return ProcessActor(job.policy, job.benchmark, spec, poller, log)
 
 
 class InWorkerActor:
-    """A policy in each worker, beside its env: no message per step, and nothing to wait for."""
+    """A policy in each worker: no message per step, and nothing to wait for."""
 
     seconds = 0.0
 
     def __init__(self, job: Job) -> None:
         self.waiting: list[Slot] = []
-        self.learning: list[Slot] = []
+        self.awaiting_policy: list[Slot] = []
         self._job = job
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
-        """What the worker's policy declares, if it has one for the slot's spaces."""
+        """Return what the worker's policy declares, if it has one for the slot's spaces."""
         made = slot.worker_policy
-        # It plays other tasks with the same spaces too, as in a process of its own.
+        # It also plays other tasks with the same spaces, as a policy in its own process does.
         return made[1] if made is not None and made[0] is slot.spaces else None
 
-    def learn(self, slot: Slot) -> None:
-        """Make the policy in the worker, whose answer follows."""
+    def make_policy(self, slot: Slot) -> None:
+        """Ask the worker to make the policy; it answers `PolicyLoaded`."""
         slot.making_policy = True
         job = self._job
         slot.env.load_policy(job.policy, job.benchmark, spaces_of(slot))
 
     def begin(self, slot: Slot) -> None:
-        """Let the worker play from a reset on."""
+        """Let the worker reset its env and play."""
         self._play(slot, fresh=True)
 
     def resume(self, slot: Slot) -> None:
-        """Let the worker play on."""
+        """Let the worker continue the episode."""
         self._play(slot, fresh=False)
 
     def pump(self) -> None:
-        """The workers do all by themselves."""
+        """Do nothing: the workers play by themselves."""
 
     def event(self) -> Event | None:
-        """What comes of it, the workers answer."""
+        """Return None: the workers answer the engine."""
         return None
 
     def finished(self, number: int) -> None:
-        """The worker knows."""
+        """Do nothing: the worker knows."""
 
     def close(self) -> None:
-        """Policies end with their workers."""
+        """Do nothing: policies end with their workers."""
 
     def _play(self, slot: Slot, *, fresh: bool) -> None:
         attempt = slot.attempt
@@ -144,20 +144,20 @@ class InWorkerActor:
 
 
 class InlineActor:
-    """A policy in this process: an object of the caller's, or any with `--workers 0`."""
+    """A policy in this process: an object of the caller, or any policy with `--workers 0`."""
 
     seconds = 0.0
-    """Nothing else can happen while it acts, so that waiting would save nothing."""
+    """Always 0: nothing else happens during a call, so waiting for more slots saves nothing."""
 
     def __init__(self, policy: Any, benchmark: Benchmark) -> None:
         """Take a policy.
 
         Args:
             policy: A policy, or a `PolicySource` to make it from.
-            benchmark: What it is to be evaluated on.
+            benchmark: The benchmark that it is evaluated on.
         """
         self.waiting: list[Slot] = []
-        self.learning: list[Slot] = []
+        self.awaiting_policy: list[Slot] = []
         self._policy = policy
         self._benchmark = benchmark
         self._known: list[tuple[Spaces, PolicyCaller, ObservationView]] = []
@@ -165,33 +165,33 @@ class InlineActor:
         self._event: Event | None = None
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
-        """What the policy for this slot's spaces declares, if it is made."""
+        """Return what the policy for this slot's spaces declares, if it is made."""
         index = self._index(slot)
         return None if index is None else self._known[index][1].facts
 
-    def learn(self, slot: Slot) -> None:
+    def make_policy(self, slot: Slot) -> None:
         """Make the policy for the slot's spaces; `PolicyReady` follows."""
-        self.learning.append(slot)
+        self.awaiting_policy.append(slot)
 
     def begin(self, slot: Slot) -> None:
         """Reset the env; then the slot waits for actions."""
         reset(slot)
 
     def resume(self, slot: Slot) -> None:
-        """Only a policy in the worker plays on by itself."""
+        """Never called: only a policy in the worker continues by itself."""
         raise AssertionError(slot)
 
     def pump(self) -> None:
         """Make the policy, or let it act, now."""
         if self._event is not None:
             return
-        new = next((slot for slot in self.learning if self.facts(slot) is None), None)
+        new = next((slot for slot in self.awaiting_policy if self.facts(slot) is None), None)
         batch: tuple[Slot, ...] = ()
         try:
             if new is not None:
                 self._make(spaces_of(new))
-                learning, self.learning = tuple(self.learning), []
-                self._event = PolicyReady(learning)
+                slots, self.awaiting_policy = tuple(self.awaiting_policy), []
+                self._event = PolicyReady(slots)
                 return
             batch = batch_of(self.waiting, self._index)
             if batch:
@@ -210,12 +210,12 @@ class InlineActor:
             self._event = PolicyFailure(batch, error, lost=False)
 
     def event(self) -> Event | None:
-        """What came of the last call."""
+        """Return the result of the last call."""
         event, self._event = self._event, None
         return event
 
     def finished(self, number: int) -> None:
-        """An episode has ended."""
+        """Tell the policy that an episode has ended."""
         if number in self._contexts:
             context, caller = self._contexts.pop(number)
             caller.finish(context)

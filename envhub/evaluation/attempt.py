@@ -17,24 +17,24 @@ from envhub.wire.values import Array
 
 
 class Attempt:
-    """What has happened so far. The host alone computes what is recorded."""
+    """The steps of an episode so far. Only the host computes what is recorded."""
 
     def __init__(self, episode: Episode, task: Task, number: int) -> None:
         self.episode = episode
         self.task = task
         self.number = number
-        """Which attempt at the episode; the first is 1."""
+        """Counts the attempts at the episode, from 1."""
         self.alone = False
-        """Whether the policy is asked about no other episode at the same time."""
+        """Whether the policy acts for this episode alone, not in a batch with others."""
         self.began = False
-        """Whether the policy knows of it."""
+        """Whether the policy has been told that the episode began."""
         self.outcome = Outcome(task)
         self._actions: list[Array] = []
         self._started = time.monotonic()
 
     @property
     def info(self) -> EpisodeInfo:
-        """The episode, for its policy."""
+        """What the policy is told about the episode."""
         episode, description = self.episode, self.task.description
         return EpisodeInfo(
             episode.number, episode.suite, episode.task, description, episode.index, episode.seed
@@ -55,24 +55,24 @@ class Attempt:
         terminated: bool,
         truncated: bool,
     ) -> None:
-        """Take in steps.
+        """Add steps.
 
         Raises:
-            ContractError: A reward is not finite, or they add up to too much.
+            ContractError: A reward is not finite, or the return is too large.
         """
         self.outcome.add(rewards, successes, terminated=terminated, truncated=truncated)
         self._actions.append(actions)
 
     def actions(self) -> Array | None:
-        """All actions, for replay; None before the first."""
+        """Return all actions, for replay; None before the first step."""
         return np.concatenate(self._actions) if self._actions else None
 
     def record(self, space: Space[Any]) -> EpisodeRecord:
-        """How it ended."""
+        """Make the record of an attempt that ended."""
         return self._record("ok", self.outcome.end, None, space)
 
     def failed(self, error: WorkerError | ContractError, space: Space[Any] | None) -> EpisodeRecord:
-        """How it ended, if something went wrong."""
+        """Make the record of an attempt that failed."""
         where = getattr(error, "where", "env")
         match error:
             case WorkerTimeout():
@@ -81,9 +81,9 @@ class Attempt:
                 status = "worker_died"
             case _:
                 status = "policy_error" if where == "policy" else "env_error"
-        kind = error.kind if isinstance(error, WorkerRaised) else type(error).__name__
+        name = error.kind if isinstance(error, WorkerRaised) else type(error).__name__
         place: Any = "worker" if status == "worker_died" and where == "env" else where
-        recorded = EpisodeError(place, kind, str(error), self.outcome.steps)
+        recorded = EpisodeError(place, name, str(error), self.outcome.steps)
         return self._record(status, "error", recorded, space)
 
     def _record(
@@ -116,7 +116,7 @@ class Attempt:
 
 
 def _trace(outcome: Outcome, actions: Array | None) -> str:
-    """The hash over actions, rewards and flags."""
+    """Hash the actions, rewards and flags."""
     digest = hashlib.sha256()
     if actions is not None:
         digest.update(f"{actions.dtype.str}{actions.shape}".encode())
@@ -128,7 +128,7 @@ def _trace(outcome: Outcome, actions: Array | None) -> str:
 
 
 def _out_of_bounds(actions: Array | None, space: Space[Any] | None) -> int:
-    """The number of actions with a value outside the action space."""
+    """Count the actions with a value outside the action space."""
     if actions is None:
         return 0
     match space:

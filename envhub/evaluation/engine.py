@@ -1,12 +1,12 @@
-"""The engine: slots that play episodes, a policy that acts for those that wait.
+"""The engine: slots play episodes, and a policy acts for the slots that wait.
 
-Nobody waits for a slower one: a slot that ends an episode takes the next at once, and the policy
-sees whatever slots wait. The engine is a loop over events: the answers of workers, and what came of
-the policy. What a slot does next follows from its last event:
+No slot waits for a slower one: a slot that ends an episode takes the next at once, and the policy
+acts for all slots that wait at that moment. The engine is a loop over events: the answers of
+workers and the results of the policy. The last event of a slot decides what it does next:
 
     hired ─ Loaded ─▶ next episode ─ Opened, Done ─▶ env made ─ policy ready ─▶ episode begins
-    WasReset ─▶ waits for actions ─ ActionsReady ─▶ steps ─ Stepped ─▶ steps on, waits, or ends
-    Played ─▶ plays on, or ends                     (where the policy is in the worker)
+    WasReset ─▶ waits for actions ─ ActionsReady ─▶ steps ─ Stepped ─▶ steps, waits, or ends
+    Played ─▶ continues, or ends                    (if the policy is in the worker)
 """
 
 from collections.abc import Callable
@@ -56,17 +56,17 @@ class Engine:
         first: RemoteEnv | None = None,
         on_poll: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare.
+        """Make the slots and the actor.
 
         Args:
-            job: What to do.
+            job: The episodes to run, and how.
             on_record: Called for every episode that has ended, with its actions.
             first: A worker that has loaded the benchmark already.
             on_poll: Called a few times a second.
         """
         self.progress = Progress()
         self.stopping = False
-        """Set to finish the episodes under way and start no others."""
+        """Set this to finish the episodes under way and start no others."""
         self.facts: PolicyFacts | None = None
         self._job = job
         self._on_record = on_record
@@ -99,21 +99,21 @@ class Engine:
             self._poller.dispose()
 
     def _hire_another(self) -> None:
-        """Start one more worker if there is work for it; others work on meanwhile."""
+        """Start one more worker if there is work for it, while the others work."""
         while (slot := self._pool.take_idle()) is not None:
             if self._schedule.left and not self.stopping:
                 self._hire(slot)
                 return
 
     def _holds_back(self) -> bool:
-        """Whether to let more slots join before the policy acts."""
+        """Whether to wait for more slots before the policy acts."""
         actor = self._actor
-        if actor.learning or not actor.waiting:
+        if actor.awaiting_policy or not actor.waiting:
             return False
         return self._pacing.holds_back(actor.seconds)
 
     def _handle_events(self) -> None:
-        """Handle every event that is there; wait for one if there is none."""
+        """Handle every pending event; wait for one if there is none."""
         event = self._actor.event()
         if event is not None:
             self._on_policy_event(event)
@@ -170,14 +170,14 @@ class Engine:
         slot.env.load()
 
     def _on_loaded(self, slot: Slot, loaded: Loaded) -> None:
-        # A worker that declares other tasks than the first would be evaluated on them.
+        # Otherwise a worker that declares other tasks would be evaluated on those.
         if loaded.benchmark != self._job.benchmark:
             raise ContractError("The benchmark's code declares something else than before.")
         self._breaker.started("worker")
         self._next_episode(slot)
 
     def _next_episode(self, slot: Slot) -> None:
-        """Take the next episode, or retire."""
+        """Start the slot's next episode, or retire the slot."""
         episode = None if self.stopping else self._schedule.take(slot.task)
         if episode is None:
             self._retire(slot)
@@ -196,20 +196,20 @@ class Engine:
 
     def _on_opened(self, slot: Slot, opened: Opened) -> None:
         slot.open_task = slot.task
-        # Mapping memory anew costs page faults, so that of the task before is kept if it fits.
+        # Mapping new memory costs page faults, so the memory of the last task is kept if it fits.
         if slot.take_spaces(opened):
             slot.share_memory()
         else:
             slot.attach()
 
     def _on_env_made(self, slot: Slot) -> None:
-        """The env is made; what the policy reads must be known before the first reset."""
+        """Begin the episode; the leaves that the policy reads must be known before the reset."""
         facts = self._actor.facts(slot)
         if facts is not None:
-            self._take_facts(facts)  # which may move the policy to another place
+            self._take_facts(facts)  # which may replace the actor
             facts = self._actor.facts(slot)
         if facts is None:
-            self._actor.learn(slot)
+            self._actor.make_policy(slot)
         elif facts.format == "lerobot" and self._job.benchmark.lerobot and not slot.converted:
             slot.env.convert(facts.needs)
         else:
@@ -222,7 +222,7 @@ class Engine:
         slot.share_memory()
 
     def _on_policy_loaded(self, slot: Slot, loaded: PolicyLoaded) -> None:
-        """A policy was made in the worker; one that wants its own process gets it."""
+        """Use the policy that a worker made, or start its own process if it asks for one."""
         assert slot.spaces is not None
         slot.making_policy, slot.worker_policy = False, (slot.spaces, loaded.facts)
         self._breaker.started("policy")
@@ -230,7 +230,7 @@ class Engine:
         self._on_env_made(slot)
 
     def _take_facts(self, facts: PolicyFacts) -> None:
-        """Let the policy be where it wants to be, once that is known."""
+        """Replace the actor if the policy declares another placement."""
         if self.facts is not None:
             if self.facts.placement != facts.placement:
                 raise RunAborted("The policy's placement is not the same for all tasks.")
@@ -243,7 +243,7 @@ class Engine:
             and isinstance(self._actor, ProcessActor)
             and self._job.shared
         ):
-            # Neither a sandbox nor a runtime has room for the user's policy: there it stays.
+            # Only without a sandbox and a runtime can workers run the user's policy.
             self._actor.close()
             self._actor = InWorkerActor(self._job)
 
@@ -254,7 +254,7 @@ class Engine:
 
     def _on_stepped(self, slot: Slot, reply: Stepped | QuickStepped) -> None:
         self.progress.steps += 1 if isinstance(reply, QuickStepped) else len(reply.rewards)
-        self._pacing.stepped(slot)
+        self._pacing.step_ended(slot)
         slot.take_steps(reply)
         if slot.attempt.outcome.ended:
             self._on_ended(slot)
@@ -284,7 +284,7 @@ class Engine:
             self._actor.resume(slot)
 
     def _step(self, slot: Slot) -> None:
-        self._pacing.stepping(slot)
+        self._pacing.step_began(slot)
         slot.step()
 
     def _on_ended(self, slot: Slot) -> None:
@@ -304,11 +304,11 @@ class Engine:
     # When something goes wrong
 
     def _on_error(self, slot: Slot, error: WorkerError | ContractError) -> None:
-        """A slot's episode has failed: it is run again or recorded, in a new worker."""
+        """Retry or record the slot's episode, and replace its worker."""
         attempt = slot.current
         self._pacing.forget(slot)
         if slot.making_policy and isinstance(error, WorkerRaised):
-            raise error  # the policy's own code, which would raise for every worker
+            raise error  # from the policy's code, which would raise in every worker
         if slot.making_policy and attempt is not None:
             self._breaker.not_started("policy", error)
             self._schedule.put_back(attempt.episode)
@@ -329,14 +329,14 @@ class Engine:
             self._record(attempt.failed(error, space), attempt)
 
     def _replace(self, slot: Slot) -> None:
-        """Replace a slot's worker, if there is anything left to do for it."""
+        """Replace a slot's worker, if episodes are left for it."""
         self._pool.dismiss(slot)
         if self._schedule.left and not self.stopping:
             self._hire(slot)
         else:
             self._retire(slot)
         if not self.stopping:
-            # An episode that was put back may be for a slot that had retired.
+            # An episode that was put back may need a slot that has retired.
             for unused in self._pool.unused(self._schedule.left):
                 self._hire(unused)
 
@@ -356,7 +356,7 @@ class Engine:
                 self._on_policy_failure(event)
 
     def _on_policy_failure(self, failure: PolicyFailure) -> None:
-        """A single episode is at fault; of several, each is run again, alone, to see which."""
+        """Blame the episode if it was alone; else run each one again alone, to find the culprit."""
         if not failure.slots and not failure.lost:
             raise failure.error
         if not failure.slots:
@@ -377,7 +377,7 @@ class Engine:
             self._restart_others()
 
     def _restart_others(self) -> None:
-        """The policy's memory of all other episodes is gone: they begin again."""
+        """Restart all other episodes: the policy has lost its state for them."""
         for slot in self._pool.slots:
             if slot.current is None or slot.remote is None or not slot.current.began:
                 continue
@@ -385,7 +385,7 @@ class Engine:
             if slot in self._actor.waiting:
                 self._actor.waiting.remove(slot)
                 self._leave_episode(slot)
-            else:  # its worker is stepping: the answer is dropped when it comes
+            else:  # its worker is stepping: drop the answer when it arrives
                 slot.end_episode()
                 slot.abandoned = True
                 self._pacing.forget(slot)

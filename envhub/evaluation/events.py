@@ -1,4 +1,4 @@
-"""What comes of a policy, as the engine is told."""
+"""The events that an actor hands to the engine."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ from envhub.wire.values import Array
 
 @dataclass(frozen=True, slots=True)
 class PolicyReady:
-    """What a policy declares is known now."""
+    """A policy is made, so that its declarations are known."""
 
     slots: tuple[Slot, ...]
-    """Those that waited for it."""
+    """The slots that waited for the policy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionsReady:
-    """Actions for slots, a chunk for each."""
+    """Actions for slots, one chunk per slot."""
 
     slots: tuple[Slot, ...]
     actions: Array
@@ -25,12 +25,12 @@ class ActionsReady:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFailure:
-    """The policy failed; without slots, while it was made."""
+    """The policy failed to act for the slots; without slots, it could not be made."""
 
     slots: tuple[Slot, ...]
     error: WorkerError
     lost: bool
-    """Whether its process is gone, and with it the state of all episodes."""
+    """Whether its process has ended, so that its state for all episodes is lost."""
 
 
 Event = PolicyReady | ActionsReady | PolicyFailure

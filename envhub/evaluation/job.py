@@ -1,4 +1,4 @@
-"""What an engine is to do, and how far it has come."""
+"""The job of an engine, and its progress."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,18 +11,18 @@ from envhub.types import Benchmark, Limits, WorkerSpec
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Which episodes are evaluated, and how."""
+    """The episodes to run, and how to run them."""
 
     spec: WorkerSpec
-    """What the benchmark's workers are started from."""
+    """How the benchmark's workers are started."""
     benchmark: Benchmark
     plan: Plan
     episodes: tuple[Episode, ...]
-    """Those of the plan that are still to be run."""
+    """The episodes of the plan that are still to be run."""
     policy: Any
-    """A `PolicySource`, or a policy object of the caller's."""
+    """A `PolicySource`, or a policy object of the caller."""
     in_worker: bool
-    """Whether the policy comes with EnvHub or the benchmark, so that workers can make it."""
+    """Whether workers can make the policy, since it belongs to EnvHub or the benchmark."""
     workers: int
     """0: everything in this process."""
     retries: int
@@ -30,22 +30,22 @@ class Job:
 
     @property
     def limits(self) -> Limits:
-        """How long each request may take."""
+        """The time limits of requests to workers."""
         return self.spec.limits
 
     @property
     def shared(self) -> bool:
-        """Whether workers have what the user's own code has."""
+        """Whether workers run unconfined in this interpreter, so that they can load user code."""
         return self.spec.confinement is None and self.spec.interpreter.kind == "here"
 
 
 @dataclass(slots=True)
 class Progress:
-    """What the engine does now; read while it runs."""
+    """The progress of an engine; read while it runs."""
 
     done: int = 0
     steps: int = 0
     opened: int = 0
     """Envs that were made."""
     slots: dict[int, str] = field(default_factory=dict)
-    """What each slot is at."""
+    """What each slot is doing."""

@@ -7,15 +7,15 @@ from envhub.records import End
 from envhub.types import Task
 
 _MAX_RETURN = 1e100
-"""A return beyond it is useless: the mean of several might not be finite."""
+"""A larger return is useless: the mean of several might not be finite."""
 
 
 class Outcome:
-    """How an episode has gone so far.
+    """The steps, return and success of an episode so far.
 
-    An episode ends when the env terminates or truncates it, at the task's horizon, or, where the
-    task says `once`, at its first success. Whether it succeeded follows from the task's rule:
-    `once` and `ever`: some step reported success; `at_end`: the last step did.
+    An episode ends when the env terminates or truncates it, at the task's horizon, or, if the
+    task's rule is `once`, at its first success. With the rules `once` and `ever` an episode
+    succeeds if any step reported success, with `at_end` if the last step did.
     """
 
     def __init__(self, task: Task) -> None:
@@ -24,13 +24,13 @@ class Outcome:
         self.steps = 0
         """Steps taken."""
         self.left = task.horizon
-        """Steps to the horizon."""
+        """Steps left to the horizon."""
         self.ended = False
-        """Whether it is over."""
+        """Whether the episode has ended."""
         self.return_ = 0.0
         self.rewards: list[float] = []
         self.successes: list[bool | None] = []
-        """As each step reported it; None where it did not."""
+        """The success that each step reported; None if it reported none."""
         self.terminated = False
         self.truncated = False
         self._at_end = task.success == "at_end"
@@ -43,14 +43,14 @@ class Outcome:
         terminated: bool,
         truncated: bool,
     ) -> None:
-        """Take in steps; the flags are those of the last one.
+        """Add steps; the flags are those of the last step.
 
         Raises:
-            ContractError: A reward is not finite, or they add up to too much.
+            ContractError: A reward is not finite, or the return is too large.
         """
         total = self.return_
         for index, reward in enumerate(rewards):
-            # One after the other: a sum of partial sums would differ in its last bits.
+            # One by one: a sum of partial sums would differ in its last bits.
             total += reward
             if not abs(total) <= _MAX_RETURN:
                 step = self.steps + index
@@ -65,14 +65,14 @@ class Outcome:
 
     @property
     def end(self) -> End:
-        """What ended it."""
+        """What ended the episode."""
         if self._won():
             return "success"
         return "terminated" if self.terminated else "truncated"
 
     @property
     def success(self) -> bool | None:
-        """Whether it succeeded; None if the env never said."""
+        """Whether the episode succeeded; None if the env never reported success."""
         if all(success is None for success in self.successes):
             return None
         return self.successes[-1] is True if self._at_end else True in self.successes

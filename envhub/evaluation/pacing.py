@@ -1,7 +1,7 @@
-"""When to ask the policy: at once, or after slots that are stepping have joined the batch.
+"""When to call the policy: at once, or after slots that are stepping have joined the batch.
 
 Greedy batching is best for policies that are cheaper than a step. A policy that takes longer than a
-step is better asked about more slots at a time: waiting for one step saves a whole call.
+step is better called for more slots at a time: waiting for one step saves a whole call.
 """
 
 import time
@@ -9,7 +9,7 @@ import time
 from envhub.evaluation.slot import Slot
 
 _IDLE = 0.25
-"""Seconds to wait for an event where nothing has to be looked after meanwhile."""
+"""Seconds to wait for an event if nothing else is due."""
 
 
 class Pacing:
@@ -19,24 +19,24 @@ class Pacing:
         self._step_seconds = 0.0
         self._since: dict[int, float] = {}
 
-    def stepping(self, slot: Slot) -> None:
-        """A slot takes a step now."""
+    def step_began(self, slot: Slot) -> None:
+        """Note that a slot begins a step."""
         self._since[slot.index] = time.monotonic()
 
-    def stepped(self, slot: Slot) -> None:
-        """It has taken it."""
+    def step_ended(self, slot: Slot) -> None:
+        """Note that a slot has ended its step."""
         seconds = time.monotonic() - self._since.pop(slot.index)
         self._step_seconds = running_average(self._step_seconds, seconds)
 
     def forget(self, slot: Slot) -> None:
-        """Its step will not be taken."""
+        """Note that a slot will not end its step."""
         self._since.pop(slot.index, None)
 
     def holds_back(self, call_seconds: float) -> bool:
-        """Whether to wait for slots that are stepping before the policy is asked.
+        """Whether to wait for slots that are stepping before calling the policy.
 
         Args:
-            call_seconds: What a call of the policy takes.
+            call_seconds: The average duration of a call of the policy.
         """
         if not call_seconds > self._step_seconds > 0.0:
             return False
@@ -44,10 +44,10 @@ class Pacing:
         return any(now - since < call_seconds for since in self._since.values())
 
     def timeout(self, *, holding_back: bool) -> float:
-        """Seconds to wait for the next event."""
+        """Return the seconds to wait for the next event."""
         return max(self._step_seconds, 0.001) if holding_back else _IDLE
 
 
 def running_average(before: float, now: float) -> float:
-    """An average that follows changes within a few values."""
+    """Return an average that follows changes within a few values."""
     return now if before == 0.0 else 0.8 * before + 0.2 * now

@@ -1,4 +1,4 @@
-"""Which episodes are run. Pure: the same question gives the same plan."""
+"""Which episodes are run. Pure: the same request gives the same plan."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ class Plan:
     """All episodes of a run."""
 
     suites: Mapping[str, tuple[str, ...]]
-    """The tasks of each suite; one that stands in several is run once."""
+    """The tasks of each suite; a task in several suites is run once."""
     tasks: Mapping[str, Task]
-    """With the horizons that are in force."""
+    """The tasks by name, with the horizons in effect."""
     episodes: tuple[Episode, ...]
     per_task: int
     seed: int
     max_steps: int | None
 
     def to_json(self, reuse: str) -> dict[str, Any]:
-        """As `run.json` has it.
+        """Return the plan as `run.json` has it.
 
         Args:
-            reuse: Whether envs are kept between episodes, as the benchmark says.
+            reuse: Whether envs are kept between episodes, as the benchmark declares.
         """
         return {
             "suites": {suite: list(tasks) for suite, tasks in self.suites.items()},
@@ -54,28 +54,28 @@ def make_plan(
     Episode k of a task has seed `seed + k` and initial state `k mod n`, whatever its suite.
 
     Args:
-        benchmark: Whose tasks they are.
+        benchmark: The benchmark of the tasks.
         chosen: The tasks by suite.
-        episodes: For each task; the benchmark's own number unless said.
-        seed: Of the first episode of each task.
-        max_steps: A horizon instead of the tasks' own.
+        episodes: Episodes per task; None: the benchmark's own number.
+        seed: Seed of the first episode of each task.
+        max_steps: Horizon of every task; None: the tasks' own.
     """
     count = benchmark.episodes if episodes is None else episodes
     if count < 1:
         raise UsageError(f"--episodes must be at least 1, found {count}.")
     if not 0 <= seed <= 2**63 - 1 - count:
         raise UsageError(f"--seed must be a whole number from 0 on, found {seed}.")
-    home: dict[str, str] = {}
+    first_suite: dict[str, str] = {}
     for suite, listed in chosen.items():
         for task in listed:
-            home.setdefault(task.name, suite)
+            first_suite.setdefault(task.name, suite)
     tasks = {task.name: task for listed in chosen.values() for task in listed}
     planned: list[Episode] = []
     for name, task in tasks.items():
         for index in range(count):
             state = index % task.init_states if task.init_states else None
             number = len(planned)
-            planned.append(Episode(number, home[name], name, index, seed + index, state))
+            planned.append(Episode(number, first_suite[name], name, index, seed + index, state))
     return Plan(
         suites={suite: tuple(task.name for task in listed) for suite, listed in chosen.items()},
         tasks={name: limited(task, max_steps) for name, task in tasks.items()},
@@ -87,7 +87,7 @@ def make_plan(
 
 
 def limited(task: Task, max_steps: int | None) -> Task:
-    """The task with another horizon, if one is given."""
+    """Return the task with another horizon, if one is given."""
     if max_steps is None:
         return task
     return Task(
@@ -102,37 +102,37 @@ EVERY = "all"
 def select(
     benchmark: Benchmark, suites: Iterable[str] = (), tasks: Iterable[str] = ()
 ) -> dict[str, tuple[Task, ...]]:
-    """The tasks that are meant, by suite, in the benchmark's order.
+    """Select tasks by suite, in the benchmark's order.
 
     Args:
-        benchmark: Whose.
-        suites: Names, each perhaps a comma list; none means the benchmark's default, or, where
-            tasks are named, wherever those are; `all` means every suite.
-        tasks: Names, each perhaps a comma list; none means all of the suites.
+        benchmark: The benchmark to select from.
+        suites: Names or comma lists of names; none: the benchmark's default, or any suite if
+            tasks are named; `all`: every suite.
+        tasks: Names or comma lists of names; none: all tasks of the suites.
 
     Raises:
-        UnknownName: There is no such suite or task; says which are close.
+        UnknownName: No suite or task has such a name; suggests similar ones.
     """
-    named, wanted = _names(suites), _names(tasks)
-    chosen = _suites(benchmark, named)
-    if not wanted:
+    suite_names, task_names = _names(suites), _names(tasks)
+    chosen = _suites(benchmark, suite_names)
+    if not task_names:
         return {suite: benchmark.suites[suite] for suite in chosen}
-    if not named:
+    if not suite_names:
         chosen = (*chosen, *(suite for suite in benchmark.suites if suite not in chosen))
     known = {task.name for suite in chosen for task in benchmark.suites[suite]}
-    for name in wanted:
+    for name in task_names:
         if name not in known:
-            where = f"task of {', '.join(chosen)}" if named else "task"
-            raise UnknownName(where, name, known)
-    found: dict[str, tuple[Task, ...]] = {}
-    left = set(wanted)
+            noun = f"task of {', '.join(chosen)}" if suite_names else "task"
+            raise UnknownName(noun, name, known)
+    selected: dict[str, tuple[Task, ...]] = {}
+    left = set(task_names)
     for suite in chosen:
         hits = tuple(task for task in benchmark.suites[suite] if task.name in left)
         if hits:
-            found[suite] = hits
-        if not named:  # a task stands once, in the first suite that has it
+            selected[suite] = hits
+        if not suite_names:  # each task once, in the first suite that has it
             left -= {task.name for task in hits}
-    return found
+    return selected
 
 
 def _suites(benchmark: Benchmark, named: tuple[str, ...]) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def _suites(benchmark: Benchmark, named: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _names(texts: Iterable[str]) -> tuple[str, ...]:
-    """Names out of comma lists, each once; a single text is one list."""
+    """Split comma lists into names, each once; a single text is one list."""
     listed = (texts,) if isinstance(texts, str) else texts
     parts = (part.strip() for text in listed for part in text.split(","))
     return tuple(dict.fromkeys(part for part in parts if part))

@@ -1,7 +1,7 @@
-"""The first half of an evaluation: find, check, provision, describe and plan. No episode is played.
+"""The first half of an evaluation: load the benchmark, plan the episodes, find the policy.
 
-The second half, `evaluation.run.play`, takes any subset of the plan's episodes: all of them, those
-that a resumed run lacks, or those of one machine among many.
+The second half, `evaluation.run.play`, plays any subset of the plan's episodes: all of them, those
+missing in a resumed run, or the share of one machine among many.
 """
 
 from collections.abc import Mapping
@@ -24,26 +24,26 @@ from envhub.types import Benchmark, Source, WorkerSpec, confinement_of
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An evaluation that can be played: its plan, its policy and a worker that is ready."""
+    """An evaluation that is ready to be played: plan, policy and a loaded worker."""
 
     request: EvalRequest
     worker: LoadedWorker
-    """It has loaded the benchmark; whoever plays takes it over."""
+    """Has loaded the benchmark; `play` takes it over."""
     plan: Plan
     policy: Any
-    """A `PolicySource`, or a policy object of the caller's."""
+    """A `PolicySource`, or a policy object of the caller."""
     in_worker: bool
     """Whether workers can make the policy."""
     manifest: Mapping[str, Any]
-    """What `run.json` says."""
+    """The content of `run.json`."""
 
     @property
     def benchmark(self) -> Benchmark:
-        """What is evaluated on."""
+        """The benchmark that the policy is evaluated on."""
         return self.worker.loaded.benchmark
 
     def job(self, episodes: tuple[Episode, ...], logs: Path) -> Job:
-        """The work of playing some of the plan's episodes."""
+        """Make the job of playing some of the plan's episodes."""
         workers = self.request.workers
         if workers is None:
             workers = auto_workers(self.benchmark.memory_mb, len(episodes))
@@ -60,7 +60,7 @@ class Prepared:
         )
 
     def close(self) -> None:
-        """End the worker; harmless when it was taken over."""
+        """End the worker; harmless if `play` took it over."""
         close_workers([self.worker.remote.worker], limit=self.request.limits.close)
 
 
@@ -74,19 +74,19 @@ def prepare(
     """Load the benchmark, plan its episodes and find the policy.
 
     Args:
-        request: What is asked for.
-        source: What its reference means.
-        files: Its identity, from `sources.fingerprint.identify`.
+        request: The evaluation that is requested.
+        source: The source that its reference names.
+        files: The identity of the source, from `sources.fingerprint.identify`.
         logs: Where the output of workers goes.
         watcher: Receives messages.
 
     Raises:
-        UsageError: There is no such suite, task or policy.
-        RuntimeUnavailable: What the benchmark requires is not available.
+        UsageError: A suite, task or policy does not exist.
+        RuntimeUnavailable: The benchmark's requirements are not available.
         ContractError: The benchmark's code is at fault.
     """
     if request.workers == 0 and confinement_of(source) is not None:
-        raise UsageError("--workers 0 runs code in this process; code of the Hub runs in workers.")
+        raise UsageError("--workers 0 runs code in this process; code from the Hub needs workers.")
     options = request.options
     worker = start_loaded_worker(
         WorkerSpec(source, request.env_args, request.limits, request.max_steps),
@@ -118,7 +118,7 @@ def prepare(
 
 
 def auto_workers(memory_mb: int, episodes: int) -> int:
-    """As many workers as the cores, the free memory and the episodes allow."""
+    """Return as many workers as cores, free memory and episodes allow."""
     return max(1, min(resources.cores(), resources.memory_mb() // memory_mb, episodes))
 
 
@@ -136,5 +136,5 @@ def _policy(request: EvalRequest, benchmark: Benchmark, source: Source) -> tuple
     if isinstance(request.policy, str):
         return find_policy(request.policy, benchmark, source, request.policy_args)
     if request.policy_args:
-        raise UsageError("policy_args are for policies that are named, not for objects.")
+        raise UsageError("policy_args need a policy given by name; this one is an object.")
     return request.policy, False

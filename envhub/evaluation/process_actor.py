@@ -1,4 +1,4 @@
-"""A policy in a process of its own, which maps the memory of the slots."""
+"""The actor for a policy in its own process, which maps the memory of the slots."""
 
 import time
 from pathlib import Path
@@ -18,7 +18,7 @@ from envhub.wire.spaces import Spaces
 
 
 class ProcessActor:
-    """A policy in a process of its own, which maps the memory of the slots."""
+    """Calls a policy in its own process, which maps the memory of the slots."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class ProcessActor:
         log: Path | None,
     ) -> None:
         self.waiting: list[Slot] = []
-        self.learning: list[Slot] = []
+        self.awaiting_policy: list[Slot] = []
         self.seconds = 0.0
         self._spec = spec
         self._policy = policy
@@ -46,30 +46,30 @@ class ProcessActor:
         self._hire()
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
-        """What the policy for this slot's spaces declares, if that is known."""
+        """Return what the policy for this slot's spaces declares, if that is known."""
         index = self._index(slot)
         return None if index is None else self._known[index][1]
 
-    def learn(self, slot: Slot) -> None:
+    def make_policy(self, slot: Slot) -> None:
         """Make the policy for the slot's spaces; `PolicyReady` follows."""
-        self.learning.append(slot)
+        self.awaiting_policy.append(slot)
 
     def begin(self, slot: Slot) -> None:
         """Reset the env; then the slot waits for actions."""
         reset(slot)
 
     def resume(self, slot: Slot) -> None:
-        """Only a policy in the worker plays on by itself."""
+        """Never called: only a policy in the worker continues by itself."""
         raise AssertionError(slot)
 
     def pump(self) -> None:
-        """Ask the policy's process the next thing, if it is free."""
+        """Send the next request to the policy's process, if it is free."""
         if self.remote.worker.busy or self.remote.worker.outcome is not None:
             return
-        new = next((slot for slot in self.learning if self.facts(slot) is None), None)
+        new = next((slot for slot in self.awaiting_policy if self.facts(slot) is None), None)
         batch = batch_of(self.waiting, self._index)
         if new is None and batch and self._index(batch[0]) not in self._loaded:
-            new = batch[0]  # this process is another than the one that the facts are from
+            new = batch[0]  # the facts are from an earlier process, which was replaced
         if new is not None:
             self._loading = spaces_of(new)
             self.remote.load(self._policy, self._benchmark, self._loading)
@@ -78,13 +78,13 @@ class ProcessActor:
         if unmapped is not None:
             self._mapped[unmapped.index] = unmapped.generation
             self.remote.map_slot(
-                unmapped.index, self._of(unmapped), unmapped.memory, unmapped.converted
+                unmapped.index, self._policy_of(unmapped), unmapped.memory, unmapped.converted
             )
         elif batch:
             self._act(batch)
 
     def event(self) -> Event | None:
-        """What came of the last request, if an answer is there."""
+        """Return the result of the last request, if it is answered."""
         if self.remote.worker.outcome is None:
             return None
         slots, self._acting = self._acting, ()
@@ -106,7 +106,7 @@ class ProcessActor:
                 raise AssertionError(reply)
 
     def finished(self, number: int) -> None:
-        """An episode has ended."""
+        """Note that an episode has ended; the next request tells the policy."""
         self._finished.append(number)
 
     def close(self) -> None:
@@ -129,8 +129,8 @@ class ProcessActor:
         if self._known[index][1] != facts:
             return self._broken((), "the policy declares something else than before")
         self._loaded[index] = policy
-        learning, self.learning = tuple(self.learning), []
-        return PolicyReady(learning)
+        slots, self.awaiting_policy = tuple(self.awaiting_policy), []
+        return PolicyReady(slots)
 
     def _act(self, batch: tuple[Slot, ...]) -> None:
         begin = tuple(slot.attempt.info for slot in batch if not slot.attempt.began)
@@ -139,10 +139,10 @@ class ProcessActor:
         finished, self._finished = tuple(self._finished), []
         self._acting, self._since = batch, time.monotonic()
         rows = tuple(slot.row() for slot in batch)
-        self.remote.act(self._of(batch[0]), rows, begin, finished)
+        self.remote.act(self._policy_of(batch[0]), rows, begin, finished)
 
     def _checked(self, slots: tuple[Slot, ...], actions: Any) -> Event:
-        """The actions, if they are such; a process that sends others is not used any more."""
+        """Return the actions, or replace the process if it sent something else."""
         assert slots[0].spaces is not None
         space = slots[0].spaces[1]
         if isinstance(actions, np.ndarray) and actions.dtype == space.dtype:
@@ -161,7 +161,7 @@ class ProcessActor:
         known = enumerate(self._known)
         return next((index for index, (spaces, _) in known if spaces == slot.spaces), None)
 
-    def _of(self, slot: Slot) -> int:
+    def _policy_of(self, slot: Slot) -> int:
         index = self._index(slot)
         assert index is not None
         return self._loaded[index]

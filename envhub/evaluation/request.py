@@ -1,4 +1,4 @@
-"""What is asked of an evaluation, and who receives its progress."""
+"""The request for an evaluation, and the receiver of its progress."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ from envhub.types import Limits, SourceOptions, Value
 
 @dataclass(frozen=True, slots=True)
 class EvalRequest:
-    """What is asked for."""
+    """What to evaluate, and how."""
 
     ref: str
     policy: Any = "random"
-    """A text, or a policy object."""
+    """The name of a policy, or a policy object."""
     suites: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     episodes: int | None = None
     seed: int = 0
     workers: int | None = None
-    """None: as many as cores and free memory allow; 0: everything in this process."""
+    """None: as many as cores and free memory allow; 0: none, run everything in this process."""
     max_steps: int | None = None
     env_args: Mapping[str, Value] = field(default_factory=dict)
     policy_args: Mapping[str, Value] = field(default_factory=dict)
@@ -39,11 +39,11 @@ class Watcher(Protocol):
     """Receives the progress of a run."""
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
-        """The engine is about to run; `done` episodes have records already."""
+        """Called before the engine runs; `done` episodes have records already."""
         ...
 
     def recorded(self, record: EpisodeRecord) -> None:
-        """An episode has ended."""
+        """Called when an episode has been recorded."""
         ...
 
     def refresh(self) -> None:
@@ -51,13 +51,13 @@ class Watcher(Protocol):
         ...
 
     def message(self, text: str) -> None:
-        """Something that the user should know."""
+        """Called with something that the user should know."""
         ...
 
     def progress(self, text: str) -> None:
-        """Something that takes its time."""
+        """Called before something slow."""
         ...
 
     def warning(self, problem: PluginError) -> None:
-        """An observer failed, and is disabled for the rest of the run."""
+        """Called when an observer failed; it is disabled for the rest of the run."""
         ...

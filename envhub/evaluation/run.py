@@ -1,4 +1,4 @@
-"""From a request to a run: prepare, then play what has no record yet."""
+"""From a request to a run: prepare, then play the episodes that have no record yet."""
 
 import os
 import time
@@ -39,17 +39,17 @@ def start_run(request: EvalRequest, watcher: Watcher) -> Run:
 def resume_run(
     directory: Path, workers: int | None, watcher: Watcher, *, trust_remote_code: bool = False
 ) -> Run:
-    """Run what is missing or errored in a run directory.
+    """Run the episodes of a run that are missing or failed.
 
     Args:
-        directory: Of the run.
+        directory: The run's directory.
         workers: Worker processes; None: as many as cores and free memory allow.
         watcher: Receives the progress.
-        trust_remote_code: Agree to run the code of the Hub at the commit that the run names. What
-            the directory says of an earlier consent is none: directories are handed around.
+        trust_remote_code: Agree to run the Hub's code at the commit that the run names. The
+            directory cannot give this consent: people pass directories around.
 
     Raises:
-        RunDirectoryError: There is no run, or its benchmark or policy has changed.
+        RunDirectoryError: The directory has no run, or its benchmark or policy has changed.
     """
     manifest = read_run(directory)
     request = replace(
@@ -70,18 +70,18 @@ def play(
     on_start: Callable[[Engine], None] = lambda _: None,
     on_poll: Callable[[], None] = lambda: None,
 ) -> PolicyFacts | None:
-    """The second half of an evaluation: play some of the plan's episodes.
+    """Play some of the plan's episodes: the second half of an evaluation.
 
     Args:
-        prepared: From `prepare`; its worker ends here.
-        episodes: A subset of the plan's.
+        prepared: From `prepare`; its worker is ended.
+        episodes: A subset of the plan's episodes.
         logs: Where the output of workers goes.
         on_record: Called for every episode that has ended, with its actions.
         on_start: Called with the engine before it runs.
         on_poll: Called a few times a second.
 
     Returns:
-        What the policy declares of itself, if it came to be made.
+        What the policy declares; None if it was never made.
     """
     try:
         engine = Engine(
@@ -106,8 +106,8 @@ def _evaluate(
     *,
     before: dict[str, Any] | None,
 ) -> Run:
-    files = identify(source)  # before a run directory below it is written to
-    # Held before anything is written there, the log of the first worker included.
+    files = identify(source)  # before anything is written to a run directory inside the source
+    # Locked before anything is written there, including the log of the first worker.
     with closing(Journal(directory)) as journal:
         prepared = prepare(request, source, files, journal.logs, watcher)
         try:
@@ -116,7 +116,7 @@ def _evaluate(
                 check_same(before, manifest, directory)
             records = journal.records(prepared.plan.episodes)
             missing = tuple(
-                e for e in prepared.plan.episodes if not _settled(records.get(e.number))
+                e for e in prepared.plan.episodes if not _is_done(records.get(e.number))
             )
             if before is None:
                 journal.write("run.json", manifest)
@@ -126,10 +126,10 @@ def _evaluate(
             prepared.close()
             raise
         run = Run(directory, before or manifest)
-        return _play_and_keep(prepared, missing, journal, run, watcher, plugins)
+        return _play_and_record(prepared, missing, journal, run, watcher, plugins)
 
 
-def _play_and_keep(
+def _play_and_record(
     prepared: Prepared,
     missing: tuple[Episode, ...],
     journal: Journal,
@@ -139,22 +139,29 @@ def _play_and_keep(
 ) -> Run:
     engine: Engine | None = None
 
-    def begin(made: Engine) -> None:
+    def on_start(started: Engine) -> None:
         nonlocal engine
-        engine = made
+        engine = started
         for problem in plugins.run_started(run):
             watcher.warning(problem)
         done = len(prepared.plan.episodes) - len(missing)
-        watcher.started(run, prepared.plan, made, done)
+        watcher.started(run, prepared.plan, started, done)
 
-    def keep(record: EpisodeRecord, actions: Array | None) -> None:
+    def on_record(record: EpisodeRecord, actions: Array | None) -> None:
         journal.append(record, actions)
         watcher.recorded(record)
         for problem in plugins.episode_finished(run, record):
             watcher.warning(problem)
 
     try:
-        play(prepared, missing, journal.logs, keep, on_start=begin, on_poll=watcher.refresh)
+        play(
+            prepared,
+            missing,
+            journal.logs,
+            on_record,
+            on_start=on_start,
+            on_poll=watcher.refresh,
+        )
     finally:
         if engine is not None:
             run = _finish(journal, run, engine.facts, plugins, watcher)
@@ -178,11 +185,12 @@ def _finish(
 def _request_of(
     manifest: dict[str, Any], directory: Path, *, trust_remote_code: bool
 ) -> EvalRequest:
-    """The request that a run was begun with."""
+    """Return the request that a run was started with."""
     plan, benchmark, policy = manifest["plan"], manifest["benchmark"], manifest["policy"]
     if policy["kind"] == "object":
         raise RunDirectoryError(
-            f"The policy of {directory} was an object of a program; only that program can resume."
+            f"The policy of {directory} was a Python object; only the program that made it can "
+            "resume the run."
         )
     protection = manifest["protection"]
     return EvalRequest(
@@ -207,7 +215,7 @@ def _request_of(
     )
 
 
-def _settled(record: EpisodeRecord | None) -> bool:
+def _is_done(record: EpisodeRecord | None) -> bool:
     return record is not None and record.status == "ok"
 
 

@@ -1,8 +1,8 @@
 """Which episode a free worker takes next. Pure.
 
-A worker stays with the task that it has open. Otherwise it opens one that nobody has; when there is
-none left, it helps with one that others have. Making an env can cost more than many episodes, so
-helping is limited: once for each worker, beyond that only where much work is left.
+A worker stays with the task that it has open. Otherwise it opens a task that no worker has; if none
+is left, it helps with a task that others have. Making an env can cost more than many episodes, so
+helping is limited: once per worker, beyond that only if much work is left.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from envhub.records import Episode
 
 _MUCH = 10
-"""Episodes that must wait for a task before more workers than planned for help with it."""
+"""Waiting episodes from which on a task gets help beyond the limit of once per worker."""
 
 
 class Schedule:
@@ -26,14 +26,14 @@ class Schedule:
         self.left = sum(len(waiting) for waiting in self._waiting.values())
 
     def take(self, task: str | None) -> Episode | None:
-        """The next episode for a worker.
+        """Take the next episode for a worker.
 
         Args:
-            task: The one that it has open, or was assigned before.
+            task: The task that the worker has open, or was last assigned to.
 
         Returns:
-            An episode, perhaps of another task, to which the worker is assigned then; None if there
-            is nothing for it to do now.
+            An episode, perhaps of another task, to which the worker is then assigned; None if
+            there is no work for it now.
         """
         if task is not None and self._waiting.get(task):
             return self._pop(task)
@@ -45,12 +45,12 @@ class Schedule:
         return self._pop(other)
 
     def release(self, task: str | None) -> None:
-        """A worker has given up its task."""
+        """Note that a worker has left its task."""
         if task is not None:
             self._assigned[task] -= 1
 
     def put_back(self, episode: Episode) -> None:
-        """An episode is to be run again, before others of its task."""
+        """Return an episode that is run again, before the others of its task."""
         self._waiting[episode.task].appendleft(episode)
         self.left += 1
 
@@ -65,7 +65,7 @@ class Schedule:
         return None
 
     def _to_help(self) -> str | None:
-        """The task with the most waiting episodes for each worker that has it."""
+        """Return the task with the most waiting episodes per worker, if it may get help."""
         task = max(self._waiting, key=self._load, default=None)
         if task is None or not self._waiting[task]:
             return None

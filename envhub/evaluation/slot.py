@@ -1,4 +1,4 @@
-"""A place where episodes are played: a worker with its env and its memory."""
+"""A slot plays episodes: a worker with its env and its shared memory."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -18,35 +18,35 @@ from envhub.wire.spaces import AnySpace, Spaces, SpaceSpec, decode_spaces
 from envhub.wire.values import Array, portable
 
 _MOST_SPACES = 64
-"""A worker that describes others every time must not fill the memory."""
+"""The limit of known spaces: a worker with ever new ones must not fill the memory."""
 
 
 class KnownSpaces:
-    """Spaces that are described alike, as the same objects.
+    """Decodes equal descriptions of spaces to the same objects.
 
-    Comparing those costs nothing; comparing two that are not takes Gymnasium some 20 ms for an
-    image, at every step.
+    Comparing a space with itself costs nothing; comparing two equal spaces of an image takes
+    Gymnasium some 20 ms, at every step.
     """
 
     def __init__(self) -> None:
         self._known: dict[bytes, Spaces] = {}
 
     def of(self, observation: SpaceSpec, action: SpaceSpec) -> Spaces:
-        """The spaces that are described so.
+        """Return the spaces with these descriptions.
 
         Raises:
-            ValueError: They make no sense.
+            ValueError: The descriptions are invalid.
         """
-        described = msgspec.msgpack.encode((observation, action), enc_hook=portable)
-        if described not in self._known:
+        key = msgspec.msgpack.encode((observation, action), enc_hook=portable)
+        if key not in self._known:
             if len(self._known) >= _MOST_SPACES:
                 self._known.clear()
-            self._known[described] = decode_spaces(observation, action)
-        return self._known[described]
+            self._known[key] = decode_spaces(observation, action)
+        return self._known[key]
 
 
 class Slot:
-    """One env at a time, in one worker at a time."""
+    """Has one worker at a time, with one env at a time."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Slot:
     ) -> None:
         self.index = index
         self.remote: RemoteEnv | None = None
-        """The worker that it has, if it has one."""
+        """Its worker, if it has one."""
         self.current: Attempt | None = None
         """The attempt under way, if there is one."""
         self.task: str | None = None
@@ -70,17 +70,17 @@ class Slot:
         self.converted: AnySpace | None = None
         """The space of observations that the worker converts to LeRobot's names."""
         self.memory = -1
-        """The descriptor of the memory that it shares with its worker."""
+        """The descriptor of the memory shared with its worker."""
         self.generation = 0
-        """Counts memories, so that others know when theirs is an old one."""
+        """Counts the memories, so that a policy knows when its mapping is outdated."""
         self.needs: Observe = None
         """The leaves of observations that the policy reads."""
         self.making_policy = False
         """Whether a policy is being made in the worker."""
         self.worker_policy: tuple[Spaces, PolicyFacts] | None = None
-        """The spaces for which the worker has a policy, and what that declares."""
+        """The spaces of the worker's policy, and what that policy declares."""
         self.abandoned = False
-        """Whether the answer that is under way is of no interest any more."""
+        """Whether the next answer of the worker is to be dropped."""
         self._spec = spec
         self._logs = logs
         self._inline = inline
@@ -90,11 +90,11 @@ class Slot:
         self._texts: dict[str, str] = {}
         self._count = 0
         self._observed: Observe = None
-        # One more step like the last one costs an empty frame; None if there was none.
+        # A step with the same leaves as the last one costs only an empty frame; None: no last step.
         self._last_observed: tuple[Observe] | None = None
 
     def start(self, first: RemoteEnv | None = None) -> RemoteEnv:
-        """Get a worker: a new one, or one that is there already."""
+        """Start a worker, or take over `first`."""
         log = self._logs / f"worker-{self.index}.log" if self._logs else None
         name = f"worker {self.index}"
         self.remote = first or RemoteEnv(name, self._spec, log=log, inline=self._inline)
@@ -116,11 +116,11 @@ class Slot:
         return self.current
 
     def take_spaces(self, opened: Opened) -> bool:
-        """Note what the env is like; whether it needs another memory than before.
+        """Set the spaces of the env; returns whether they need new shared memory.
 
         Raises:
-            WorkerError: The spaces make no sense.
-            ContractError: The action space is of a kind that no policy can fill.
+            WorkerError: The spaces are invalid.
+            ContractError: Policies cannot act in such an action space.
         """
         spaces = self.env.spaces(opened, self._known.of)
         if shared_action(spaces[1]) is None:
@@ -159,23 +159,23 @@ class Slot:
         self.env.watch(self._buffers.pulse)
 
     def value(self, path: str) -> Any:
-        """What the last observation has at a leaf."""
+        """Return the value of the last observation at a leaf."""
         if path in self._texts:
             return self._texts[path]
         return self._shared().observations[path][0]
 
     def keep_texts(self, reply: WasReset | Stepped, observe: Observe) -> None:
-        """Keep the texts of an observation, which are not in the memory."""
+        """Keep the texts of an observation, which are not in the shared memory."""
         self._texts = self.env.texts(reply, observe)
 
     def row(self) -> BatchRow:
-        """The row of a batch that the policy is asked about."""
+        """Return the slot's row in a batch for the policy."""
         attempt = self.attempt
         number, steps = attempt.episode.number, attempt.outcome.steps
         return BatchRow(self.index, number, steps, self._texts)
 
     def take_chunk(self, chunk: Array) -> None:
-        """Actions to be taken, one after the other."""
+        """Set the actions to take, one after the other."""
         self._chunk = chunk
 
     @property
@@ -184,7 +184,7 @@ class Slot:
         return self._chunk is not None and len(self._chunk) > 0
 
     def step(self) -> None:
-        """Take as many of the actions as one request holds; the last observation may be read."""
+        """Request as many steps as one request holds; only the last observation may be read."""
         assert self._chunk is not None
         outcome, buffers = self.attempt.outcome, self._shared()
         assert buffers.actions is not None
@@ -201,7 +201,7 @@ class Slot:
         )
 
     def take_steps(self, reply: Stepped | QuickStepped) -> None:
-        """Take in the steps that were taken."""
+        """Add the steps that the worker took to the attempt."""
         assert self._chunk is not None
         if isinstance(reply, QuickStepped):
             reply = self._from_memory(reply)
@@ -217,7 +217,7 @@ class Slot:
         self._chunk = self._chunk[taken:]
 
     def _from_memory(self, reply: QuickStepped) -> Stepped:
-        """The answer in words, from the outcome in the shared memory."""
+        """Read the full reply from the shared memory."""
         number, reward, terminated, truncated, success = self._shared().outcome(0)
         if number != reply.id or success >= len(SUCCESSES):
             reason = BrokenChannel("it answered a step that it never took")
@@ -230,7 +230,7 @@ class Slot:
         self.current, self._chunk, self._texts = None, None, {}
 
     def close(self) -> None:
-        """Free the memory; the worker is ended by whoever started it."""
+        """Free the memory; the pool ends the worker."""
         self._free_memory()
 
     def _shared(self) -> Buffers:
@@ -245,18 +245,18 @@ class Slot:
 
 
 def spaces_of(slot: Slot) -> Spaces:
-    """The spaces of a slot whose env is made."""
+    """Return the spaces of a slot whose env is made."""
     assert slot.spaces is not None
     return slot.spaces
 
 
 def reset(slot: Slot) -> None:
-    """Ask for the reset that begins a slot's episode."""
+    """Request the reset that begins a slot's episode."""
     slot.env.reset(slot.attempt.episode.seed, slot.attempt.options, slot.needs)
 
 
 def batch_of(waiting: Sequence[Slot], policy: Callable[[Slot], int | None]) -> tuple[Slot, ...]:
-    """The slots of one call: all with the same policy, or one whose episode must be alone."""
+    """Return the slots of one call: all with the same policy, or one that must be alone."""
     for slot in waiting:
         if slot.attempt.alone:
             return (slot,)

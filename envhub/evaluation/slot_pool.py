@@ -1,8 +1,8 @@
 """The slots of an engine and their workers: hiring, replacing and retiring them.
 
-A worker takes a quarter of a second to start and a simulator seconds, so workers are started one
-after the other while those that are ready work already, and a slot without work gives its worker up
-without waiting for its end.
+Starting a worker takes a quarter of a second and starting a simulator takes seconds. So workers are
+started one by one while the ready ones already work, and a slot without work gives up its worker
+without waiting for it to end.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ class SlotPool:
         """Make the slots; no worker is started.
 
         Args:
-            job: What is evaluated, and by how many workers.
+            job: The episodes and the number of workers.
             poller: Watches the workers.
             first: A worker that has loaded the benchmark already.
         """
@@ -46,11 +46,11 @@ class SlotPool:
 
     @property
     def busy(self) -> bool:
-        """Whether anything is under way or about to be."""
+        """Whether any slot has a worker or waits for its first one."""
         return self.starting or any(slot.remote is not None for slot in self.slots)
 
     def take_idle(self) -> Slot | None:
-        """A slot that waits for its first worker, once."""
+        """Take a slot that waits for its first worker; each slot is returned once."""
         while self._idle:
             slot = self._idle.popleft()
             if slot.remote is None:
@@ -58,18 +58,18 @@ class SlotPool:
         return None
 
     def unused(self, episodes: int) -> Iterator[Slot]:
-        """Slots without a worker, as long as more episodes wait than workers are there."""
+        """Yield slots without a worker while more episodes wait than there are workers."""
         for slot in self.slots:
             active = sum(s.remote is not None for s in self.slots)
             if slot.remote is None and episodes > active:
                 yield slot
 
     def answered(self) -> list[Slot]:
-        """The slots whose worker has answered."""
+        """Return the slots whose worker has answered."""
         return [s for s in self.slots if s.remote and s.remote.worker.outcome is not None]
 
     def hire(self, slot: Slot) -> bool:
-        """Give a slot a worker; says whether that has loaded the benchmark already."""
+        """Give a slot a worker; returns whether it has loaded the benchmark already."""
         first, self._first = self._first, None
         remote = slot.start(first)
         if isinstance(remote.worker, Worker):
@@ -86,7 +86,7 @@ class SlotPool:
         slot.remote, slot.open_task = None, None
 
     def retire(self, slot: Slot) -> None:
-        """Let a worker close its env and end while others work on; `close` waits for it."""
+        """Let a worker close its env and end while others work; `close` waits for it."""
         remote, slot.remote = slot.remote, None
         if remote is not None:
             self._leaving.append(remote.worker)
@@ -96,7 +96,7 @@ class SlotPool:
         slot.close()
 
     def close(self) -> None:
-        """End all workers, after they had time to close their envs."""
+        """End all workers, after giving them time to close their envs."""
         remotes = [self._first, *(slot.remote for slot in self.slots)]
         workers = [remote.worker for remote in remotes if remote is not None]
         workers += self._leaving

@@ -18,7 +18,7 @@ from envhub.host import forkserver
 from envhub.process import Child, spawn
 from envhub.sandbox.choose import command, protect
 from envhub.sandbox.filesystem import interpreter_paths
-from envhub.sandbox.variables import user_variables, worker_variables
+from envhub.sandbox.variables import guard_variables, user_variables, worker_variables
 from envhub.types import HERE, Confinement, Interpreter, PolicySpec, WorkerSpec
 
 # The package is found by its path, whatever the interpreter's own is. Its directory comes last, so
@@ -26,8 +26,11 @@ from envhub.types import HERE, Confinement, Interpreter, PolicySpec, WorkerSpec
 _BOOT = "import sys; sys.path.extend({paths!r}); from {module} import main; main(sys.argv[1:])"
 _ROOT = str(Path(envhub.__file__).parent.parent)
 # When memory is short the kernel shall end workers before the processes of the user's session; in
-# some containers that cannot be said.
-_TOGETHER = '{{ echo 500 2>/dev/null >/proc/self/oom_score_adj; exec "$@"; }} & exec {guard} "$!"'
+# some containers that cannot be said. Only the worker enters its directory, which it can write.
+_TOGETHER = (
+    "{{ echo 500 2>/dev/null >/proc/self/oom_score_adj; "
+    'cd "$1" && shift && exec "$@"; }} & exec {guard} "$!"'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,16 @@ def python_for(interpreter: Interpreter, module: str, *options: str) -> tuple[st
     return (interpreter.python, "-P", *apart, *options, "-c", boot)
 
 
-def together(worker: Sequence[str], guard: Sequence[str]) -> list[str]:
-    """A command line that starts two others; the second one is given the first one's pid."""
-    return ["/bin/sh", "-c", _TOGETHER.format(guard=shlex.join(guard)), "sh", *worker]
+def together(worker: Sequence[str], guard: Sequence[str], directory: Path) -> list[str]:
+    """A command line that starts two others; the second one is given the first one's pid.
+
+    Args:
+        worker: Started in the directory.
+        guard: Started where the whole command line is.
+        directory: Which the worker can write to.
+    """
+    script = _TOGETHER.format(guard=shlex.join(guard))
+    return ["/bin/sh", "-c", script, "sh", str(directory), *worker]
 
 
 def _start_policy(interpreter: Interpreter, ends: Ends) -> Child:
@@ -105,16 +115,20 @@ def _start_sandboxed(confinement: Confinement, interpreter: Interpreter, ends: E
             *python_for(interpreter, "envhub.worker.__main__", "-S"),
             *("inside", *map(str, passed), json.dumps(shelter)),
         ]
-        # The guard always runs on the host's interpreter.
+        # The guard stands outside, on the host's interpreter: isolated from the user's variables,
+        # with few of its own, and never in a directory that the worker can write to.
         guard = [
-            *python_for(HERE, "envhub.worker.guard", "-S"),
+            *("/usr/bin/env", "-i", *(f"{k}={v}" for k, v in guard_variables().items())),
+            *python_for(HERE, "envhub.worker.guard", "-I", "-S"),
             *(str(os.getpid()), str(scratch), str(ours.fileno())),
             str(confinement.memory_mb or ""),
         ]
         return spawn(
-            together(command(protection, worker, scratch=scratch, readable=readable), guard),
+            together(
+                command(protection, worker, scratch=scratch, readable=readable), guard, scratch
+            ),
             env=worker_variables(scratch, isolated=isolated),
-            cwd=scratch,
+            cwd=Path("/"),
             output=ends.output,
             pass_fds=passed,
         )

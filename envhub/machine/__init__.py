@@ -1,4 +1,4 @@
-"""What this machine can do: its cores, its memory, its GL backends.
+"""The resources of this machine: its cores, its memory, its GL backends.
 
-Runs in the host, and in workers that draw.
+Runs in the host, and in workers that render.
 """

@@ -1,4 +1,7 @@
-"""Choosing the GL backend that a simulator draws with off screen. Lives in the worker."""
+"""Choose the GL backend that a simulator renders with off screen, and try which ones work.
+
+Choosing runs in the worker, before the simulator is imported; trying is for `envhub doctor`.
+"""
 
 import ctypes
 import json
@@ -11,32 +14,57 @@ from typing import Literal
 from envhub import process
 from envhub.errors import ContractError
 
-PACKAGES = "libegl1 libgl1 libgles2 libosmesa6 libglfw3"
-"""Their names in Debian and Ubuntu."""
+Backend = Literal["egl", "osmesa", "glfw"]
 
-# Of each tuple one library must be there. GLFW's own comes with its Python package.
+PACKAGES = "libegl1 libgl1 libgles2 libosmesa6 libglfw3"
+"""The packages of Debian and Ubuntu with the GL libraries."""
+# One library of each tuple must be installed. GLFW's own comes with its Python package.
 _LIBRARIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "egl": (("libEGL.so.1",), ("libOpenGL.so.0", "libGL.so.1")),
     "osmesa": (("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"),),
     "glfw": (),
 }
-
 _AUTOMATIC = ("egl", "osmesa")
 """EGL is 1.3 to 2.8 times faster than OSMesa, also in software. GLFW needs a display."""
+_PROBE = Path(__file__).with_name("glprobe.py")
+_TIMEOUT = 20.0
+"""Seconds; a first start from a cold network disk loads 100 MB of LLVM, a warm one takes 0.2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renders:
+    """A triangle was drawn and read back."""
+
+    renderer: str
+    """The driver's own name, e.g. `llvmpipe (LLVM 15.0.6, 256 bits)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A library or the display is missing."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fails:
+    """The backend is installed, but does not render."""
+
+    problem: str
 
 
 def choose_backend() -> str:
-    """Choose a backend whose libraries are here, and say so to what draws.
+    """Choose a backend whose libraries are installed, and set the variables that select it.
 
     Sets `MUJOCO_GL` and `PYOPENGL_PLATFORM`, which must happen before anything of OpenGL is
-    imported. A backend that one of them names already is kept.
+    imported. A backend that is already set in one of them is kept.
 
     Raises:
-        ContractError: There is none; says what to install.
+        ContractError: No backend can be used; says what to install.
     """
-    named = os.environ.get("MUJOCO_GL") or os.environ.get("PYOPENGL_PLATFORM")
+    preset = os.environ.get("MUJOCO_GL") or os.environ.get("PYOPENGL_PLATFORM")
     problems = []
-    for backend in (named.lower(),) if named else _AUTOMATIC:
+    for backend in (preset.lower(),) if preset else _AUTOMATIC:
         problem = _problem(backend)
         if problem is None:
             os.environ["MUJOCO_GL"] = backend
@@ -48,17 +76,55 @@ def choose_backend() -> str:
 
 
 def cannot_draw(problem: str) -> ContractError:
-    """The error that nothing can be drawn here."""
+    """Return the error that rendering does not work here."""
     return ContractError(
-        f"No frame can be drawn here ({problem}). Install the GL libraries (apt-get install "
-        f"{PACKAGES}), or use a policy that needs no pixels; envhub doctor shows what draws."
+        f"Rendering does not work here ({problem}). Install the GL libraries (apt-get install "
+        f"{PACKAGES}), or use a policy that needs no pixels; envhub doctor shows the backends that "
+        "work."
     )
 
 
+def probe_gl(
+    backend: Backend, *, library: str | None = None, timeout: float = _TIMEOUT
+) -> Renders | Missing | Fails:
+    """Try to render with a backend, in a process of its own.
+
+    Args:
+        backend: As in `MUJOCO_GL`.
+        library: The shared library to use instead of the backend's usual one.
+        timeout: The time limit in seconds.
+    """
+    argv = [sys.executable, "-I", str(_PROBE), backend, *([library] if library else [])]
+    done = process.run(argv, timeout=timeout)
+    if done is None:
+        return Fails(f"the GL probe did not end within {timeout:g} s")
+    return read_answer(done)
+
+
+def read_answer(done: process.Finished) -> Renders | Missing | Fails:
+    """Return the result that the probe printed; if it printed none, how it ended."""
+    try:
+        # The last line: a driver may print before.
+        answer = json.loads(done.stdout.strip().rpartition("\n")[2])
+    except ValueError:
+        last_line = done.stderr.strip().rpartition("\n")[2]
+        how = f"the GL probe {process.describe_exit(done.code)}"
+        return Fails(f"{how}: {last_line}" if last_line else how)
+    match answer:
+        case {"renderer": str(renderer)}:
+            return Renders(renderer)
+        case {"missing": str(missing)}:
+            return Missing(missing)
+        case {"problem": str(problem)}:
+            return Fails(problem)
+        case _:
+            return Fails(f"the GL probe answered {answer!r}")
+
+
 def _problem(backend: str) -> str | None:
-    """Why a backend cannot be used; None if its libraries can be loaded."""
+    """Return the reason why a backend cannot be used; None if its libraries can be loaded."""
     if backend not in _LIBRARIES:
-        return f"MUJOCO_GL must be one of {', '.join(_LIBRARIES)}, or not be set"
+        return f"MUJOCO_GL must be one of {', '.join(_LIBRARIES)}, or unset"
     for names in _LIBRARIES[backend]:
         problems = [_load(name) for name in names]
         if all(problems):
@@ -72,70 +138,3 @@ def _load(name: str) -> str | None:
     except OSError as exc:
         return str(exc)
     return None
-
-
-Backend = Literal["egl", "osmesa", "glfw"]
-
-_PROBE = Path(__file__).with_name("glprobe.py")
-
-_TIMEOUT = 20.0
-"""Seconds; a first start from a cold network disk loads 100 MB of LLVM, a warm one takes 0.2."""
-
-
-@dataclass(frozen=True, slots=True)
-class Renders:
-    """A triangle was drawn and read back."""
-
-    renderer: str
-    """What the driver calls itself, e.g. `llvmpipe (LLVM 15.0.6, 256 bits)`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A library or the display is not there."""
-
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class Fails:
-    """Everything is there, and it does not render."""
-
-    problem: str
-
-
-def probe_gl(
-    backend: Backend, *, library: str | None = None, timeout: float = _TIMEOUT
-) -> Renders | Missing | Fails:
-    """Try to draw with a backend, in a process of its own.
-
-    Args:
-        backend: As in `MUJOCO_GL`.
-        library: The shared library to use instead of the backend's usual one.
-        timeout: Seconds that it may take.
-    """
-    argv = [sys.executable, "-I", str(_PROBE), backend, *([library] if library else [])]
-    done = process.run(argv, timeout=timeout)
-    if done is None:
-        return Fails(f"it did not draw within {timeout:g} s")
-    return read_answer(done)
-
-
-def read_answer(done: process.Finished) -> Renders | Missing | Fails:
-    """What the probe said; if nothing, how it ended."""
-    try:
-        # The last line: a driver may print before.
-        answer = json.loads(done.stdout.strip().rpartition("\n")[2])
-    except ValueError:
-        last = done.stderr.strip().rpartition("\n")[2]
-        how = f"the process that drew {process.describe_exit(done.code)}"
-        return Fails(f"{how}: {last}" if last else how)
-    match answer:
-        case {"renderer": str(renderer)}:
-            return Renders(renderer)
-        case {"missing": str(what)}:
-            return Missing(what)
-        case {"problem": str(problem)}:
-            return Fails(problem)
-        case _:
-            return Fails(f"the process that drew said {answer!r}")

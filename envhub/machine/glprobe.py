@@ -1,8 +1,8 @@
-"""Draw one triangle with a GL backend, read it back, and say on stdout how it went, as JSON.
+"""Draw one triangle with a GL backend, read it back, and print the result as JSON.
 
-A script, run by `envhub.machine.gl` in a process of its own since a broken driver can crash
-or hang. It needs the standard library only, so that it says what the machine can do whatever is
-installed: `python -I glprobe.py egl|osmesa|glfw [LIBRARY]`.
+A script, run by `envhub.machine.gl` in a process of its own because a broken driver can crash or
+hang. It needs only the standard library, so that it works whatever is installed:
+`python -I glprobe.py egl|osmesa|glfw [LIBRARY]`.
 """
 
 import ctypes
@@ -14,43 +14,30 @@ from ctypes import byref, c_char_p, c_float, c_int, c_ubyte, c_uint, c_void_p
 from typing import Any
 
 _SIZE = 16
-
 _COLOR = (200, 100, 50, 255)
-
 # EGL/egl.h and EGL/eglext.h
 _EGL_PLATFORM_DEVICE_EXT = 0x313F
-
 _EGL_OPENGL_API = 0x30A2
-
 _EGL_NONE = 0x3038
-
-# What MuJoCo asks for: 8 bits a channel, 24 of depth, a pbuffer (0x3033), desktop GL (0x3040).
+# MuJoCo's own: 8 bits per channel, 24 of depth, a pbuffer (0x3033), desktop GL (0x3040).
 _EGL_CONFIG = (0x3024, 8, 0x3023, 8, 0x3022, 8, 0x3021, 8, 0x3025, 24, 0x3033, 1, 0x3040, 8)
-
 _EGL_PBUFFER = (0x3057, _SIZE, 0x3056, _SIZE)
-
 # GL/gl.h, GL/osmesa.h and GLFW/glfw3.h
 _GL_RGBA = 0x1908
-
 _GL_UNSIGNED_BYTE = 0x1401
-
 _GL_COLOR_BUFFER_BIT = 0x4000
-
 _GL_TRIANGLES = 0x0004
-
 _GL_RENDERER = 0x1F01
-
 _OSMESA_RGBA = _GL_RGBA
-
 _GLFW_VISIBLE = 0x00020004
 
 
 class GLError(Exception):
-    """The backend is there, and something in it does not work."""
+    """The backend is installed, but does not work."""
 
 
 def main(arguments: list[str]) -> None:
-    """Try the backend that is named first, with the library that may be named second."""
+    """Try a backend (the first argument), optionally with another library (the second)."""
     backend, *library = arguments
     draw: dict[str, Callable[..., str]] = {
         "egl": draw_egl,
@@ -68,14 +55,14 @@ def main(arguments: list[str]) -> None:
 
 
 def draw_egl(library: str = "libEGL.so.1") -> str:
-    """Draw off screen on the first device that starts, which is how MuJoCo chooses one."""
+    """Draw off screen on the first device that starts, which is the one that MuJoCo uses."""
     egl = ctypes.CDLL(library)
     gl = _load("libOpenGL.so.0", "libGL.so.1")
     display = _egl_display(egl)
     config, count = c_void_p(), c_int()
-    wanted = _attributes(_EGL_CONFIG)
+    attributes = _attributes(_EGL_CONFIG)
     _call(egl.eglBindAPI, c_uint(_EGL_OPENGL_API))
-    _call(egl.eglChooseConfig, display, wanted, byref(config), c_int(1), byref(count))
+    _call(egl.eglChooseConfig, display, attributes, byref(config), c_int(1), byref(count))
     if not count.value:
         raise GLError("The EGL device has no configuration for desktop GL")
     surface = _pointer(egl.eglCreatePbufferSurface, display, config, _attributes(_EGL_PBUFFER))
@@ -92,8 +79,8 @@ def draw_osmesa(*libraries: str) -> str:
         mesa.OSMesaCreateContextExt, c_uint(_OSMESA_RGBA), depth, none, none, c_void_p()
     )
     buffer = (c_ubyte * (4 * _SIZE * _SIZE))()
-    size, kind = c_int(_SIZE), c_uint(_GL_UNSIGNED_BYTE)
-    _call(mesa.OSMesaMakeCurrent, context, buffer, kind, size, size)
+    size, channel_type = c_int(_SIZE), c_uint(_GL_UNSIGNED_BYTE)
+    _call(mesa.OSMesaMakeCurrent, context, buffer, channel_type, size, size)
     return _draw(mesa)
 
 
@@ -125,13 +112,13 @@ def _egl_devices(egl: ctypes.CDLL) -> list[int | None]:
     devices, count = (c_void_p * 32)(), c_int()
     if not query(len(devices), devices, byref(count)) or not count.value:
         raise GLError("EGL found no device")
-    found = list(devices[: count.value])
+    available = list(devices[: count.value])
     chosen = os.environ.get("MUJOCO_EGL_DEVICE_ID", "")
     if not chosen:
-        return found
-    if not chosen.isdecimal() or int(chosen) >= len(found):
-        raise GLError(f"MUJOCO_EGL_DEVICE_ID is {chosen!r}, and EGL has {len(found)} device(s)")
-    return [found[int(chosen)]]
+        return available
+    if not chosen.isdecimal() or int(chosen) >= len(available):
+        raise GLError(f"MUJOCO_EGL_DEVICE_ID is {chosen!r}, but EGL has {len(available)} device(s)")
+    return [available[int(chosen)]]
 
 
 def _extension(egl: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any:
@@ -144,7 +131,7 @@ def _extension(egl: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> Any
 
 
 def _draw(gl: ctypes.CDLL) -> str:
-    """Draw a triangle over everything with the current context; says who drew it."""
+    """Draw a triangle over everything with the current context; return the renderer's name."""
     size = c_int(_SIZE)
     gl.glViewport(c_int(0), c_int(0), size, size)
     gl.glClearColor(c_float(0), c_float(0), c_float(0), c_float(1))
@@ -156,16 +143,16 @@ def _draw(gl: ctypes.CDLL) -> str:
     gl.glEnd()
     pixel = (c_ubyte * 4)()
     middle, one = c_int(_SIZE // 2), c_int(1)
-    kind = c_uint(_GL_UNSIGNED_BYTE)
-    gl.glReadPixels(middle, middle, one, one, c_uint(_GL_RGBA), kind, pixel)
-    if any(abs(seen - drawn) > 1 for seen, drawn in zip(pixel[:3], _COLOR[:3], strict=True)):
+    channel_type = c_uint(_GL_UNSIGNED_BYTE)
+    gl.glReadPixels(middle, middle, one, one, c_uint(_GL_RGBA), channel_type, pixel)
+    if any(abs(read - drawn) > 1 for read, drawn in zip(pixel[:3], _COLOR[:3], strict=True)):
         raise GLError(f"A pixel drawn as {_COLOR[:3]} reads as {tuple(pixel[:3])}")
     gl.glGetString.restype = c_char_p
     return (gl.glGetString(c_uint(_GL_RENDERER)) or b"unnamed").decode(errors="replace")
 
 
 def _load(*names: str) -> ctypes.CDLL:
-    """The first of these libraries that is there."""
+    """Load the first of these libraries that is installed."""
     for name in names[:-1]:
         try:
             return ctypes.CDLL(name)
@@ -184,7 +171,7 @@ def _pointer(function: Any, *arguments: Any) -> c_void_p:
 
 
 def _call(function: Any, *arguments: Any) -> Any:
-    """Call a function that returns nothing but zero when it fails."""
+    """Call a function that returns zero if it fails."""
     result = function(*arguments)
     if not result:
         raise GLError(f"{function.__name__} failed")

@@ -1,31 +1,30 @@
-"""The cores and the memory that this process may use, not those that the machine has."""
+"""The cores and the memory that this process may use, which may be less than the machine has."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 _MB = 1024 * 1024
+_ROOT = Path("/")
 
-_HERE = Path("/")
 
+def cores(root: Path = _ROOT) -> int:
+    """Return the cores that this process may use: by its affinity and its cgroups' CPU quotas.
 
-def cores(root: Path = _HERE) -> int:
-    """The cores that this process may keep busy: its affinity, and the CPU quotas of its cgroups.
-
-    A fraction of a core is left out: a worker on it would be throttled.
+    A fraction of a core does not count: a worker on it would be throttled.
 
     Args:
-        root: Where `/proc` and `/sys` are looked for.
+        root: The directory with `/proc` and `/sys`.
     """
     quotas = [int(quota) for quota in _cpu_quotas(root)]
     return max(1, min([len(os.sched_getaffinity(0)), *quotas]))
 
 
-def memory_mb(root: Path = _HERE) -> int:
-    """The memory in MB that is free to this process: in the machine, and in each of its cgroups.
+def memory_mb(root: Path = _ROOT) -> int:
+    """Return the memory in MB that this process can still use, in the machine and its cgroups.
 
     Args:
-        root: Where `/proc` and `/sys` are looked for.
+        root: The directory with `/proc` and `/sys`.
     """
     return max(0, min([_available(root), *_memory_left(root)])) // _MB
 
@@ -48,9 +47,9 @@ def _memory_left(root: Path) -> Iterator[int]:
 
 
 def _reclaimable(group: Path) -> int:
-    """The bytes of file cache that the kernel gives back before it kills; they count as used."""
+    """Return the bytes of file cache, which count as used but are freed before a process dies."""
     stat = dict(line.split()[:2] for line in _read(group / "memory.stat").splitlines())
-    # In version 1 the plain figure leaves out the groups below, which the usage includes.
+    # In version 1 only the total includes the groups below, as the usage does.
     return int(stat.get("total_inactive_file") or stat.get("inactive_file") or 0)
 
 
@@ -62,7 +61,7 @@ def _available(root: Path) -> int:
 
 
 def _cgroups(controller: str, root: Path) -> Iterator[Path]:
-    """The directories of the cgroups that this process is in; a limit on any of them binds."""
+    """Yield the directories of this process's cgroups; the limits of all of them apply."""
     mounts = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -74,10 +73,10 @@ def _cgroups(controller: str, root: Path) -> Iterator[Path]:
 
 
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
-    """The group at `path` and those above it, as far as they can be seen from here.
+    """Yield the group at `path` and those above it, as far as they are visible.
 
-    In a container the path may be the host's, or lie outside what is mounted (`/../..`); the
-    container's own limits then stand at the mount itself, which always comes last.
+    In a container the path may be the host's, or lie outside the mount (`/../..`); the container's
+    own limits are then those of the mount itself, which always comes last.
     """
     group = mount if ".." in Path(path).parts else mount / path.lstrip("/")
     while group != mount:

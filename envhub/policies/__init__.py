@@ -1,4 +1,4 @@
-"""What a policy is, where it is found and how it is called.
+"""The contract of policies, and how they are found, loaded and called.
 
-Finding runs in the host; loading and calling, where the policy lives.
+Policies are found in the host, and loaded and called in the process that they run in.
 """

@@ -1,4 +1,4 @@
-"""The policies that come with EnvHub. They look at nothing, and run beside the env."""
+"""The policies that come with EnvHub. They read no observations, and run in the workers."""
 
 import copy
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from envhub.types import Benchmark, Placement
 
 
 class _Blind:
-    """Looks at nothing, so nothing is drawn for it."""
+    """Reads no observations, so no frame is rendered for it."""
 
     placement: Placement = "worker"
     needs: frozenset[str] = frozenset()
@@ -22,7 +22,7 @@ class _Blind:
 
 
 class Random(_Blind):
-    """Samples the action space, from the episode's own generator."""
+    """Samples the action space, with the episode's own generator."""
 
     def start(self, episode: Context) -> None:
         """Seed a sampler for this episode."""
@@ -31,23 +31,23 @@ class Random(_Blind):
         episode.memory["sampler"] = sampler
 
     def act(self, obs: Any, episodes: Sequence[Context]) -> Any:
-        """A sample for each episode."""
+        """Return a sample per episode."""
         return np.stack([np.asarray(e.memory["sampler"].sample()) for e in episodes])
 
 
 class Zero(_Blind):
-    """All zeros."""
+    """Acts with zeros."""
 
     def act(self, obs: Any, episodes: Sequence[Context]) -> Any:
-        """Zeros for each episode."""
+        """Return zeros for each episode."""
         return np.zeros((len(episodes), *(self._space.shape or ())), self._space.dtype)
 
 
 def make_random(benchmark: Benchmark, observation_space: Any, action_space: Any) -> Random:
-    """The policy `random`."""
+    """Make the policy `random`."""
     return Random(action_space)
 
 
 def make_zero(benchmark: Benchmark, observation_space: Any, action_space: Any) -> Zero:
-    """The policy `zero`."""
+    """Make the policy `zero`."""
     return Zero(action_space)

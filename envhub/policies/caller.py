@@ -1,4 +1,4 @@
-"""Calling a policy, and checking what it answers. Runs wherever the policy lives."""
+"""Calls a policy and checks its answers, in the process that the policy runs in."""
 
 import traceback
 from collections.abc import Mapping, Sequence
@@ -14,11 +14,11 @@ from envhub.types import PolicyFacts
 from envhub.wire.values import Array
 
 _FEW = 32
-"""So many numbers are compared one by one before numpy has begun."""
+"""Up to this many numbers, comparing them in Python is faster than a call of numpy."""
 
 
 class PolicyCaller:
-    """A policy, for one pair of spaces."""
+    """Calls a policy, for one pair of spaces."""
 
     def __init__(
         self,
@@ -29,12 +29,12 @@ class PolicyCaller:
         """Take a policy.
 
         Args:
-            policy: What a factory made.
+            policy: The object that a factory returned.
             leaves: The leaf paths of the raw observation.
-            action_space: Of one env.
+            action_space: The action space of one env.
 
         Raises:
-            ContractError: It is no policy.
+            ContractError: The object is not a policy.
         """
         self.facts: PolicyFacts = facts_of(policy, leaves)
         self._policy = policy
@@ -51,20 +51,20 @@ class PolicyCaller:
 
     def finish(self, episode: Context) -> None:
         """Tell the policy that an episode has ended."""
-        self._tell("finish", episode)
+        self._notify("finish", episode)
 
     def close(self) -> None:
         """Tell the policy that it is not needed any more."""
-        self._tell("close")
+        self._notify("close")
 
     def act(self, observation: Any, episodes: Sequence[Context]) -> Array:
-        """The actions for a batch of observations, a chunk for each row.
+        """Return the actions for a batch of observations, one chunk per row.
 
         Returns:
             An array of the action space's dtype and shape `(rows, chunk, *action)`.
 
         Raises:
-            ContractError: The policy answered something else.
+            ContractError: The policy returned something else.
         """
         size = self.facts.batch
         if size is None:
@@ -75,18 +75,18 @@ class PolicyCaller:
         ]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _tell(self, method: str, *about: Context) -> None:
-        """Tell the policy of an end. What it makes of it is too late for any record."""
+    def _notify(self, method: str, *args: Context) -> None:
+        """Call a method of the policy, if it has it; an error is too late for any record."""
         try:
-            getattr(self._policy, method, lambda *_: None)(*about)
+            getattr(self._policy, method, lambda *_: None)(*args)
         except Exception:
             traceback.print_exc()
 
     def _padded(self, observation: Any, episodes: Sequence[Context], size: int) -> Array:
-        """One call of exactly `size` rows.
+        """Call the policy with exactly `size` rows.
 
-        The last row is repeated, for episodes that have just begun: their memories are as `start`
-        leaves them, so that the policy meets nothing that it would not meet otherwise.
+        The last row is repeated for filler episodes that have just begun. Their memories are as
+        `start` leaves them, so the policy sees nothing unusual.
         """
         count = len(episodes)
         fillers = [_filler(episodes[-1]) for _ in range(size - count)]
@@ -110,12 +110,12 @@ class PolicyCaller:
         if shape == (rows, *self._shape):
             actions = actions.reshape(rows, 1, *self._shape)
         elif shape[:1] != (rows,) or shape[2:] != self._shape or shape[1:2] == (0,):
-            due = f"{(rows, *self._shape)}, or {(rows, 'chunk', *self._shape)}"
-            raise ContractError(f"act() returned actions of shape {shape}; due is {due}.")
+            expected = f"{(rows, *self._shape)} or {(rows, 'chunk', *self._shape)}"
+            raise ContractError(f"act() returned actions of shape {shape}; expected {expected}.")
         if actions.dtype is not self._castable:
             if not np.can_cast(actions.dtype, self._dtype, "same_kind"):
-                found = f"act() returned actions of dtype {actions.dtype}"
-                raise ContractError(f"{found}; the action space has {self._dtype}.")
+                problem = f"act() returned actions of dtype {actions.dtype}"
+                raise ContractError(f"{problem}; the action space has {self._dtype}.")
             self._castable = actions.dtype
         if not self._within_range(actions):
             problem = "not finite" if self._dtype.kind == "f" else "too large"
@@ -123,7 +123,7 @@ class PolicyCaller:
         return actions.astype(self._dtype)
 
     def _within_range(self, actions: Array) -> bool:
-        """Whether the action space's dtype holds them all; not a number is nowhere within."""
+        """Whether the action space's dtype can represent all actions; NaN never counts as such."""
         least, most = self._range
         if actions.size <= _FEW:
             return all(least <= value <= most for value in actions.ravel().tolist())
@@ -132,7 +132,7 @@ class PolicyCaller:
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """The least and the greatest number of a dtype."""
+    """Return the least and the greatest number of a dtype."""
     if dtype.kind == "b":
         return 0, 1
     limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
@@ -140,14 +140,13 @@ def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 
 def _filler(episode: Context) -> Context:
-    """An episode that only fills a batch."""
+    """Make an episode that only fills a batch."""
     rng = make_rng(episode.seed, episode.task)
-    about = episode.suite, episode.task, episode.description
-    return Context(*about, PADDING, episode.seed, rng=rng)
+    return Context(episode.suite, episode.task, episode.description, PADDING, episode.seed, rng=rng)
 
 
 def _array(answer: Any) -> Array:
-    """The answer as an array, from whatever library."""
+    """Convert the answer to a numpy array, from any library."""
     array = answer if type(answer) is np.ndarray else _converted(answer)
     if array.dtype.kind not in "biuf":
         raise ContractError(f"act() returned a {type(answer).__name__} of dtype {array.dtype}.")
@@ -160,11 +159,13 @@ def _converted(answer: Any) -> Array:
     try:
         return np.asarray(answer)
     except (ValueError, TypeError) as exc:
-        raise ContractError(f"act() returned a {type(answer).__name__}, no array: {exc}.") from exc
+        raise ContractError(
+            f"act() returned a {type(answer).__name__}, not an array: {exc}."
+        ) from exc
 
 
 def _rows(observation: Any, index: Any) -> Any:
-    """Some rows of a batch."""
+    """Return some rows of a batch."""
     if isinstance(observation, Mapping):
         return {key: _rows(value, index) for key, value in observation.items()}
     if isinstance(observation, tuple):

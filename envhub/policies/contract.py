@@ -1,4 +1,4 @@
-"""What a policy is, and what it is told."""
+"""The contract of policies: the methods that EnvHub calls, and the context of an episode."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -21,12 +21,12 @@ class Context:
     suite: str
     task: str
     description: str
-    """What is to be done, in words."""
+    """The task, in words."""
     index: int
-    """Which of the task's episodes; -1 in rows that only fill a batch."""
+    """The index among the task's episodes; -1 in rows that only fill a batch."""
     seed: int
     step: int = 0
-    """The number of actions that were taken before."""
+    """The number of actions taken so far."""
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     """The policy's randomness for this episode; derived from the seed and the task's name."""
     memory: dict[str, Any] = field(default_factory=dict)
@@ -34,36 +34,36 @@ class Context:
 
 
 class Policy(Protocol):
-    """What EnvHub calls. Only `act` must be there; the values shown are the defaults."""
+    """What EnvHub calls. Only `act` is required; the values shown are the defaults."""
 
     placement: Placement = "process"
-    """`worker`: beside the env, for policies that are cheap; `process`: in a process of its own."""
+    """`worker`: in each worker, for cheap policies; `process`: in a process of its own."""
     needs: frozenset[str] | None = None
-    """The leaf paths of the observation that it reads, e.g. `pixels/image2`; None = all."""
+    """The leaf paths of the observation that it reads, e.g. `pixels/image2`; None: all."""
     format: PolicyFormat = "raw"
     batch: int | None = None
     """N: every call is padded to N rows; None: the rows of a call do not influence each other."""
 
     def act(self, obs: Any, episodes: Sequence[Context]) -> Any:
-        """One action a row, or a chunk of actions a row."""
+        """Return one action per row, or a chunk of actions per row."""
         ...
 
 
 def make_rng(seed: int, task: str) -> np.random.Generator:
-    """The generator of an episode: the same whoever runs it, wherever, however often."""
+    """Make the generator of an episode: the same in every run and on every machine."""
     digest = hashlib.sha256(task.encode()).digest()
     return np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
 
 
 def facts_of(policy: Any, leaves: Sequence[str]) -> PolicyFacts:
-    """What a policy declares, checked against the leaves of the observation.
+    """Return what a policy declares, checked against the leaves of the observation.
 
     Raises:
-        ContractError: It is no policy, or declares what cannot be.
+        ContractError: It is not a policy, or a declaration is invalid.
     """
     name = type(policy).__name__
     if not callable(getattr(policy, "act", None)):
-        raise ContractError(f"{name} is no policy: it has no method act(obs, episodes).")
+        raise ContractError(f"{name} is not a policy: it has no method act(obs, episodes).")
     placement: Any = getattr(policy, "placement", "process")
     if placement not in ("process", "worker"):
         raise ContractError(f"{name}.placement must be 'process' or 'worker', found {placement!r}.")
@@ -79,18 +79,18 @@ def facts_of(policy: Any, leaves: Sequence[str]) -> PolicyFacts:
 
 
 def _needed(name: str, needs: Any, leaves: Sequence[str]) -> tuple[str, ...] | None:
-    """The leaves that are needed; a path to several of them means all of those."""
+    """Return the needed leaves; a path to several leaves means all of them."""
     if needs is None:
         return None
-    plain = isinstance(needs, Iterable) and not isinstance(needs, str)
-    paths = tuple(needs) if plain else (needs,)
-    if not plain or not all(isinstance(path, str) for path in paths):
+    is_list = isinstance(needs, Iterable) and not isinstance(needs, str)
+    paths = tuple(needs) if is_list else (needs,)
+    if not is_list or not all(isinstance(path, str) for path in paths):
         raise ContractError(f"{name}.needs must be a set of leaf paths, found {needs!r}.")
-    found: set[str] = set()
+    needed: set[str] = set()
     for path in paths:
         hits = {leaf for leaf in leaves if leaf == path or leaf.startswith(f"{path}/")}
         if not hits:
             known = ", ".join(leaf or "(the observation itself)" for leaf in leaves)
             raise ContractError(f"{name}.needs has {path!r}, but the observation has: {known}.")
-        found |= hits
-    return tuple(leaf for leaf in leaves if leaf in found)
+        needed |= hits
+    return tuple(leaf for leaf in leaves if leaf in needed)

@@ -1,4 +1,4 @@
-"""TODO policies.find."""
+"""From the text of `--policy` to the factory that it names."""
 
 import re
 from collections.abc import Mapping
@@ -32,21 +32,21 @@ _FILE_OBJECT = re.compile(r"(.*\.py):([A-Za-z_]\w*)", re.DOTALL)
 def find_policy(
     text: str, benchmark: Benchmark, source: Source, args: Mapping[str, Value]
 ) -> tuple[PolicySource, bool]:
-    """What `--policy` means.
+    """Find the policy that `--policy` names.
 
     Args:
         text: `random` or `zero`; a policy of the benchmark; an installed one, `name[:argument]`;
             `./policy.py[:name]`; or `package.module:name`.
-        benchmark: What it is to be evaluated on.
+        benchmark: The benchmark that the policy is evaluated on.
         source: The benchmark's code.
-        args: For the policy's factory.
+        args: Arguments for the policy's factory.
 
     Returns:
-        Where its factory is, and whether a worker can make it: it comes with EnvHub or the
-        benchmark.
+        The place of its factory, and whether workers can make the policy, since it belongs to
+        EnvHub or the benchmark.
 
     Raises:
-        UsageError: There is no such policy.
+        UsageError: No policy has this name.
     """
     if text in BUILTIN:
         return PolicySource("envhub.policies.builtin", BUILTIN[text], dict(args)), True
@@ -69,8 +69,8 @@ def find_policy(
 
 
 def _policy_file(text: str, args: Mapping[str, Value]) -> PolicySource:
-    found = _FILE_OBJECT.fullmatch(text)
-    path, name = found.groups() if found else (text, "make_policy")
+    match = _FILE_OBJECT.fullmatch(text)
+    path, name = match.groups() if match else (text, "make_policy")
     if Path(path).is_dir():
         raise UsageError(f"{path} is a directory: name the policy's file.")
     return PolicySource(locate(PathRef(path)), name, dict(args))

@@ -1,4 +1,4 @@
-"""Making a policy and calling it, in a worker or in a process of the policy's own."""
+"""Makes a policy, in a worker or in the policy's own process."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,51 +20,53 @@ def make_caller(policy: PolicySource, benchmark: Benchmark, spaces: Spaces) -> P
     """Make a policy.
 
     Args:
-        policy: Where its factory is.
-        benchmark: What it is to act in.
-        spaces: Of raw observations and of actions.
+        policy: The place of its factory.
+        benchmark: The benchmark that it acts in.
+        spaces: The spaces of raw observations and of actions.
     """
     factory: Any = _find_factory(policy)
     if not callable(factory):
-        kind = type(factory).__name__
-        raise ContractError(f"{policy.name!r} is a {kind}, not a function that makes a policy.")
+        type_name = type(factory).__name__
+        raise ContractError(
+            f"{policy.name!r} is a {type_name}, not a function that makes a policy."
+        )
     return wrap_policy(factory(benchmark, *spaces, **policy.args), spaces)
 
 
 def wrap_policy(made: Any, spaces: Spaces) -> PolicyCaller:
-    """Take a policy that is made already."""
+    """Make the caller of a policy that is made already."""
     return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1])
 
 
 class ObservationView:
-    """What a policy sees of observations: all of their leaves, or those that it needs."""
+    """The part of observations that a policy sees: all leaves, or those that it needs."""
 
     def __init__(self, space: AnySpace, needs: Collection[str] | None) -> None:
         every = [leaf.path for leaf in leaves(space)]
         self.paths = tuple(path for path in every if needs is None or path in needs)
         named = {path: path for path in self.paths}
-        # The keys of leaves that it does not see are left out.
+        # The keys of leaves that the policy does not see are left out.
         self._outline = outline_of(space) if len(named) == len(every) else _nested(named)
         self._flat = self._outline == named
 
     def of(self, values: dict[str, Any]) -> Any:
-        """An observation from the values at its leaves."""
+        """Build an observation from the values of its leaves."""
         return values if self._flat else unflatten(self._outline, values)
 
     def batch(self, rows: Sequence[R], value: Callable[[R, str], Any]) -> Any:
-        """A batch of observations; texts are lists.
+        """Build a batch of observations; texts are lists.
 
         Args:
             rows: The envs.
-            value: What one of them has at a leaf.
+            value: Returns the value of an env at a leaf.
         """
         return self.of({path: _stack([value(row, path) for row in rows]) for path in self.paths})
 
 
-def context_of(told: EpisodeInfo) -> Context:
-    """A new context of an episode."""
-    rng = make_rng(told.seed, told.task)
-    return Context(told.suite, told.task, told.description, told.index, told.seed, rng=rng)
+def context_of(info: EpisodeInfo) -> Context:
+    """Make the context of an episode that begins."""
+    rng = make_rng(info.seed, info.task)
+    return Context(info.suite, info.task, info.description, info.index, info.seed, rng=rng)
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,6 +90,6 @@ def _find_factory(policy: PolicySource) -> object:
         return load_object(f"{module}:{policy.name}", None, confined=policy.confined)
     declaring = load_source(module)
     if not hasattr(declaring, policy.name):
-        expected = f"def {policy.name}(benchmark, observation_space, action_space)"
-        raise ContractError(f"{module.file} has no function that makes a policy: {expected}.")
+        signature = f"{policy.name}(benchmark, observation_space, action_space)"
+        raise ContractError(f"{module.file} has no function {signature} that makes a policy.")
     return load_object(f":{policy.name}", declaring, confined=policy.confined)

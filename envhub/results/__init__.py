@@ -1,1 +1,1 @@
-"""What a run leaves behind, and what people read of it. Runs in the host."""
+"""The files of a run, and the summary of its results. Runs in the host."""

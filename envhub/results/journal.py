@@ -1,13 +1,13 @@
-"""A run's directory: what was asked, what came of it, appended as it ends.
+"""A run's directory: the request, and a record of each episode as soon as it ends.
 
-    run.json         what was asked and what was used
-    episodes.jsonl   one record an episode; the last line for an episode counts
+    run.json         the request, and the code and packages that were used
+    episodes.jsonl   one record per episode; the last line for an episode counts
     actions/         <plan index>.npy: the actions of every episode
     summary.json     rates with intervals
-    logs/            what the workers printed
+    logs/            the output of the workers
 
-Every file but `episodes.jsonl` is written whole or not at all. A torn last line there, from a host
-that was killed, is dropped.
+Every file but `episodes.jsonl` is written whole or not at all. A torn last line of that file, from
+a host that was killed, is dropped.
 """
 
 import errno
@@ -39,13 +39,13 @@ _KEYS = {
 
 
 class Journal:
-    """A run's directory, held by this process alone."""
+    """A run's directory, locked by this process."""
 
     def __init__(self, directory: Path) -> None:
-        """Take hold of a directory that exists.
+        """Lock a directory that exists.
 
         Raises:
-            RunDirectoryError: Another process has it, or it cannot be written.
+            RunDirectoryError: Another process has locked it, or it cannot be written.
         """
         self.directory = directory
         self._lock = _lock(directory)
@@ -57,11 +57,11 @@ class Journal:
 
     @property
     def logs(self) -> Path:
-        """Where workers' output goes."""
+        """The directory for the output of workers."""
         return self.directory / "logs"
 
     def append(self, record: EpisodeRecord, actions: Array | None) -> None:
-        """Keep an episode: its actions first, so that a record never lacks them."""
+        """Write an episode: its actions first, so that no record lacks them."""
         with _readable_errors(self.directory):
             if actions is not None:
                 buffer = io.BytesIO()
@@ -74,7 +74,7 @@ class Journal:
                 data = data[os.write(self._file, data) :]
 
     def records(self, episodes: Iterable[Episode]) -> dict[int, EpisodeRecord]:
-        """The records of these episodes, by their numbers."""
+        """Return the records of these episodes, by their numbers."""
         return read_records(self.directory, {(e.task, e.index): e.number for e in episodes})
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
@@ -83,12 +83,12 @@ class Journal:
             write_json(self.directory / name, content)
 
     def close(self) -> None:
-        """Let go of the directory."""
+        """Unlock the directory."""
         os.close(self._file)
         os.close(self._lock)
 
     def _prepare(self) -> int:
-        """Make what is missing, and open the file of records."""
+        """Make missing directories, and open the file of records."""
         with _readable_errors(self.directory):
             for name in ("actions", "logs"):
                 (self.directory / name).mkdir(exist_ok=True)
@@ -101,7 +101,7 @@ def create_directory(directory: Path) -> None:
     """Make a new run's directory.
 
     Raises:
-        RunDirectoryError: It is there already and not empty, or cannot be made.
+        RunDirectoryError: It exists and is not empty, or cannot be made.
     """
     with _readable_errors(directory):
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -115,7 +115,7 @@ def create_directory(directory: Path) -> None:
 
 
 def discard_directory(directory: Path) -> None:
-    """Remove the directory of a run that never began; one that holds a run is left alone."""
+    """Remove the directory of a run that never began; a directory with a run is kept."""
     if (directory / "run.json").exists():
         return
     for name in ("actions", "logs"):
@@ -127,21 +127,21 @@ def discard_directory(directory: Path) -> None:
 
 
 def read_run(directory: Path) -> dict[str, Any]:
-    """What `run.json` says.
+    """Read `run.json`.
 
     Raises:
-        RunDirectoryError: There is no run, or one of another format.
+        RunDirectoryError: The directory has no run, or one of another format.
     """
     try:
         content = json.loads((directory / "run.json").read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RunDirectoryError(f"{directory} holds no run: there is no run.json.") from None
+        raise RunDirectoryError(f"{directory} is not a run: it has no run.json.") from None
     except (OSError, ValueError) as exc:
         raise RunDirectoryError(f"{directory}/run.json cannot be read: {exc}.") from exc
-    found = content.get("format") if isinstance(content, dict) else None
-    if found != FORMAT:
+    version = content.get("format") if isinstance(content, dict) else None
+    if version != FORMAT:
         raise RunDirectoryError(
-            f"{directory} has the format {found!r}; this version of EnvHub reads {FORMAT}."
+            f"{directory} has the format {version!r}; this version of EnvHub reads {FORMAT}."
         )
     return dict(content)
 
@@ -149,11 +149,11 @@ def read_run(directory: Path) -> dict[str, Any]:
 def read_records(
     directory: Path, numbers: Mapping[tuple[str, int], int]
 ) -> dict[int, EpisodeRecord]:
-    """The records of a run, by the episodes' numbers; the last line for an episode counts."""
-    found: dict[int, EpisodeRecord] = {}
+    """Read the records of a run, by episode number; the last line for an episode counts."""
+    records: dict[int, EpisodeRecord] = {}
     path = directory / "episodes.jsonl"
     if not path.exists():
-        return found
+        return records
     with path.open("rb") as file:
         for count, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
@@ -161,24 +161,24 @@ def read_records(
             try:
                 content = json.loads(line)
                 number = numbers[content["task"], content["episode"]]
-                found[number] = record_from_json(content, number)
+                records[number] = record_from_json(content, number)
             except (ValueError, KeyError, TypeError) as exc:
                 raise RunDirectoryError(
-                    f"{path}, line {count}, is no record of this run: {type(exc).__name__}: {exc}. "
-                    "Remove the line, and the episode is run again by --resume."
+                    f"{path}, line {count}, is not a record of this run: {type(exc).__name__}: "
+                    f"{exc}. Delete the line; --resume then runs the episode again."
                 ) from exc
-    return found
+    return records
 
 
 def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
-    """A line of `episodes.jsonl`."""
+    """Return the content of a line of `episodes.jsonl`."""
     content = {key: getattr(record, name) for key, name in _KEYS.items()}
     content["error"] = asdict(record.error) if record.error else None
     return content
 
 
 def record_from_json(content: Mapping[str, Any], number: int) -> EpisodeRecord:
-    """The record that a line holds."""
+    """Return the record of a line of `episodes.jsonl`."""
     values = {_KEYS.get(key, key): value for key, value in content.items()}
     error = values.pop("error")
     return EpisodeRecord(**values, error=EpisodeError(**error) if error else None, number=number)
@@ -203,7 +203,7 @@ def _lock(directory: Path) -> int:
 
 
 def _drop_torn_line(path: Path) -> None:
-    """Cut off a last line that a killed host did not finish."""
+    """Remove a last line that a killed host did not finish."""
     if not path.exists():
         return
     with path.open("r+b") as file:
@@ -212,9 +212,9 @@ def _drop_torn_line(path: Path) -> None:
         while end > 0:
             start = max(0, end - 65536)
             file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                end = start + found + 1
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
                 break
             end = start
         if end < size:
@@ -222,7 +222,7 @@ def _drop_torn_line(path: Path) -> None:
 
 
 class _readable_errors:  # noqa: N801 - used like a function
-    """Turn what the file system refuses into one sentence."""
+    """Turn errors of the file system into one sentence."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -230,13 +230,13 @@ class _readable_errors:  # noqa: N801 - used like a function
     def __enter__(self) -> None:
         return
 
-    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
+    def __exit__(self, exc_type: object, exc: BaseException | None, trace: object) -> None:
         if not isinstance(exc, OSError):
             return
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunDirectoryError(
-                f"No space is left for {self._directory}. What was recorded is whole: make room "
-                f"and resume with envhub eval --resume {self._directory}"
+                f"No space is left for {self._directory}. All records so far are complete: free "
+                f"some space and resume with envhub eval --resume {self._directory}"
             ) from exc
         reason = exc.strerror or str(exc)
         raise RunDirectoryError(f"{self._directory} cannot be written: {reason}.") from exc

@@ -1,4 +1,4 @@
-"""What `run.json` says: what was asked, what was used, and the digest of both.
+"""The content of `run.json`: the request, the code and packages used, and a digest of both.
 
 `docs/runs.md` describes every field.
 """
@@ -31,17 +31,17 @@ def make_manifest(
     retries: int,
     inline: bool,
 ) -> dict[str, Any]:
-    """The content of `run.json`.
+    """Make the content of `run.json`.
 
     Args:
         ref: The reference as it was given.
-        spec: What workers are started from.
-        loaded: What the benchmark declares, and on which packages it runs.
+        spec: How workers are started.
+        loaded: The benchmark's declaration, and the packages that it runs on.
         files: The benchmark's identity, from `sources.fingerprint.identify`.
-        planned: The plan.
+        planned: From `Plan.to_json`.
         policy: From `describe_policy`.
         retries: How often a failed episode is run again.
-        inline: Whether there are no workers.
+        inline: Whether everything runs in this process, without workers.
     """
     source = spec.source
     benchmark = {
@@ -73,20 +73,20 @@ def make_manifest(
     }
 
 
-def describe_policy(asked: Any, policy: Any, args: Mapping[str, Value]) -> dict[str, Any]:
-    """What `run.json` says of a policy.
+def describe_policy(requested: Any, policy: Any, args: Mapping[str, Value]) -> dict[str, Any]:
+    """Describe a policy for `run.json`.
 
     Args:
-        asked: The text that named it, or the object itself.
-        policy: What that means: a `PolicySource`, or the object.
-        args: For its factory.
+        requested: The name of the policy, or the policy object.
+        policy: The `PolicySource` for that name, or the policy object.
+        args: The arguments for the policy's factory.
     """
     named = isinstance(policy, PolicySource)
     file = policy.module if named and isinstance(policy.module, FileSource) else None
     path = Path(file.directory) / file.file if file else None
     return {
         "kind": "named" if named else "object",
-        "ref": asked if named else type(policy).__qualname__,
+        "ref": requested if named else type(policy).__qualname__,
         "path": f"{path}:{policy.name}" if path else None,
         "sha256": hash_file(path).removeprefix("sha256:") if path else None,
         "args": dict(args),
@@ -99,18 +99,18 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Pat
     """Refuse to resume if the benchmark, its runtime or the policy changed.
 
     Raises:
-        RunDirectoryError: One of them did; says which.
+        RunDirectoryError: One of them changed; says which.
     """
     if before["policy"]["sha256"] != now["policy"]["sha256"]:
         raise RunDirectoryError(
-            f"The policy {before['policy']['ref']} has changed since {directory} was begun. "
+            f"The policy {before['policy']['ref']} has changed since {directory} was started. "
             "Start a new run, or restore the file."
         )
     keys = [manifest["runtime"].get("key") for manifest in (before, now)]
     if keys[0] != keys[1]:
         raise RunDirectoryError(
-            f"The runtime that {directory} was begun with is {keys[0]}, and now it would be "
-            f"{keys[1]}. Start a new run."
+            f"The runtime of {directory} was {keys[0]}, but now it would be {keys[1]}. Start a new "
+            "run."
         )
     if before["protocol"] == now["protocol"]:
         return
@@ -121,13 +121,13 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Pat
     ]
     named = f" ({', '.join(changed[:3])})" if changed else ""
     raise RunDirectoryError(
-        f"The benchmark{named} or its packages have changed since {directory} was begun. Start a "
-        "new run, or restore them."
+        f"The benchmark{named} or its packages have changed since {directory} was started. Start "
+        "a new run, or restore them."
     )
 
 
 def _pinned_reference(ref: str, spec: WorkerSpec) -> str:
-    """What to type for exactly this source."""
+    """Return the reference to exactly this source."""
     source = spec.source
     if isinstance(source, FileSource) and source.origin is not None:
         return f"{source.origin.repo}@{source.origin.commit}:{source.file}"
@@ -135,7 +135,7 @@ def _pinned_reference(ref: str, spec: WorkerSpec) -> str:
 
 
 def _protection(spec: WorkerSpec, *, inline: bool) -> dict[str, Any]:
-    """What kept the benchmark's code from this machine."""
+    """Describe how the benchmark's code was confined."""
     confinement = spec.confinement
     return {
         "process": not inline,
@@ -148,7 +148,7 @@ def _protection(spec: WorkerSpec, *, inline: bool) -> dict[str, Any]:
 def _protocol(
     benchmark: Mapping[str, Any], plan: Mapping[str, Any], packages: Mapping[str, str]
 ) -> str:
-    """The digest of what must agree for two runs to be comparable."""
+    """Hash everything that must be equal for two runs to be comparable."""
     relevant = {
         "source": [benchmark["kind"], benchmark["name"], benchmark["files"]],
         "env_args": benchmark["env_args"],

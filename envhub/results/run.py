@@ -12,27 +12,27 @@ from envhub.results.summary import Summary, summarize
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run's directory, and what `run.json` says in it."""
+    """A run's directory, and the content of its `run.json`."""
 
     directory: Path
     info: Mapping[str, Any]
 
     @property
     def suites(self) -> dict[str, list[str]]:
-        """The tasks of each suite that is evaluated."""
+        """The tasks of each evaluated suite."""
         return {suite: list(tasks) for suite, tasks in self.info["plan"]["suites"].items()}
 
     def records(self) -> tuple[EpisodeRecord, ...]:
-        """The episodes recorded so far, in the order of the plan."""
+        """Return the records so far, in the order of the plan."""
         count = self.info["plan"]["episodes"]
         tasks = dict.fromkeys(task for suite in self.suites.values() for task in suite)
         keys = [(task, index) for task in tasks for index in range(count)]
         numbers = {key: number for number, key in enumerate(keys)}
-        found = read_records(self.directory, numbers)
-        return tuple(found[number] for number in sorted(found))
+        records = read_records(self.directory, numbers)
+        return tuple(records[number] for number in sorted(records))
 
     def summary(self) -> Summary:
-        """Rates with their intervals."""
+        """Return the rates with their intervals."""
         return summarize(self.records(), self.suites)
 
     @property
@@ -43,9 +43,9 @@ class Run:
 
 
 def open_run(directory: str | Path) -> Run:
-    """The run in a directory.
+    """Open the run in a directory.
 
     Raises:
-        RunDirectoryError: There is none.
+        RunDirectoryError: The directory has no run.
     """
     return Run(Path(directory), read_run(Path(directory)))

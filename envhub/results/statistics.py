@@ -1,22 +1,31 @@
-"""Intervals for rates. Pure; the same outcomes give the same interval on every call."""
+"""Intervals for rates. Pure: the same outcomes give the same interval, in any order.
+
+Two questions have two intervals. *These tasks*, played again with other episodes: `wilson` for one
+task, `stratified` for several. *Tasks like these*, of which these are a sample: `tasks_like_these`.
+All are Wilson's, with the number of episodes that would tell as much in one pool.
+"""
 
 from collections.abc import Sequence
-from math import sqrt
-from statistics import NormalDist
+from dataclasses import dataclass
+from functools import cache
+from math import exp, lgamma, log, log1p, sqrt
+from statistics import NormalDist, variance
 
-import numpy as np
-from numpy.typing import NDArray
+TASKS_FOR_A_SAMPLE = 5
+"""With fewer tasks nothing is said of tasks like these: the interval would be most of [0, 1]."""
 
-DRAWS = 10_000
-SEED = 0
-TASKS_TO_RESAMPLE = 5
-"""With fewer tasks than this, resampling tasks says little: 4 of them give 35 different draws."""
-
-_TAIL = DRAWS // 40
-"""The number of draws beyond either end of a 95 % interval."""
-
-_Tally = tuple[int, int]
+Tally = tuple[int, int]
 """The successes and the episodes of one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An interval for the mean rate of several tasks."""
+
+    low: float
+    high: float
+    n_effective: float
+    """Episodes of a single pool that would tell as much."""
 
 
 def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -34,57 +43,125 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} of {n} episodes cannot have succeeded.")
-    if not n:
-        return 0.0, 1.0
+    return _score_interval(successes / n, n, confidence) if n else (0.0, 1.0)
+
+
+def stratified(tallies: Sequence[Tally], confidence: float = 0.95) -> Interval:
+    """The interval of the mean rate of these tasks, each with the same weight.
+
+    The variance of the mean is estimated task by task, each rate shrunk to the mean by the weight
+    of one episode, so that a task without failures does not count as one without variance. Wilson's
+    interval is then taken for as many episodes of a single pool as would have that variance. For
+    one task this is Wilson's own interval; for tasks that are alike, that of the pooled episodes.
+
+    Args:
+        tallies: Successes and episodes of each task; tasks without episodes are left out. If none
+            remains nothing is known, which is [0, 1].
+        confidence: Between 0 and 1, both excluded.
+    """
+    played = [(successes, n) for successes, n in tallies if n]
+    if not played:
+        return Interval(0.0, 1.0, 0.0)
+    count, rate = len(played), _mean_rate(played)
+    if rate in (0.0, 1.0):
+        n_effective = count * count / sum(1 / n for _, n in played)
+    else:
+        n_effective = rate * (1 - rate) / _variance_of_mean(played, rate)
+    return Interval(*_score_interval(rate, n_effective, confidence), n_effective)
+
+
+def tasks_like_these(tallies: Sequence[Tally], confidence: float = 0.95) -> Interval | None:
+    """The interval of the mean rate of tasks of which these are a sample.
+
+    Korn and Graubard, "Confidence intervals for proportions with small expected number of positive
+    counts estimated from survey data", 1998, with Wilson's interval in place of Clopper-Pearson's.
+
+    Returns:
+        None with fewer than 5 tasks.
+    """
+    played = [(successes, n) for successes, n in tallies if n]
+    if len(played) < TASKS_FOR_A_SAMPLE:
+        return None
+    rate, episodes = _mean_rate(played), sum(n for _, n in played)
+    spread = variance(successes / n for successes, n in played) / len(played)
+    n_effective = float(episodes)
+    if spread > 0:
+        tail = (1 + confidence) / 2
+        ratio = student_quantile(tail, episodes - 1) / student_quantile(tail, len(played) - 1)
+        n_effective = min(episodes, rate * (1 - rate) / spread * ratio * ratio)
+    return Interval(*_score_interval(rate, n_effective, confidence), n_effective)
+
+
+@cache
+def student_quantile(probability: float, degrees: int) -> float:
+    """The quantile of Student's t distribution, for probabilities from one half up."""
+    if probability == 0.5:
+        return 0.0
+    high = 1.0
+    while _student_cdf(high, degrees) < probability:
+        high *= 2
+    low = 0.0
+    for _ in range(200):  # until the two are neighbours
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if _student_cdf(middle, degrees) < probability else (low, middle)
+    return (low + high) / 2
+
+
+def _mean_rate(tallies: Sequence[Tally]) -> float:
+    """The mean of the tasks' rates; exactly 0 or 1 where all are."""
+    if all(successes == 0 for successes, _ in tallies):
+        return 0.0
+    if all(successes == n for successes, n in tallies):
+        return 1.0
+    return sum(sorted(successes / n for successes, n in tallies)) / len(tallies)
+
+
+def _variance_of_mean(tallies: Sequence[Tally], rate: float) -> float:
+    count = len(tallies)
+    terms = []
+    for successes, n in tallies:
+        shrunk = (successes + rate) / (n + 1)
+        # So that tasks which are alike give as many effective episodes as there are, on average.
+        correction = 1 - (1 - 1 / count) * n / (n + 1) ** 2
+        terms.append(shrunk * (1 - shrunk) / (n * correction))
+    return sum(sorted(terms)) / count**2
+
+
+def _score_interval(rate: float, n: float, confidence: float) -> tuple[float, float]:
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    rate = successes / n
     scale = 1 + z * z / n
     center = (rate + z * z / (2 * n)) / scale
     reach = z * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / scale
     # Both ends are exact there; the formula misses them by a rounding error.
-    low = 0.0 if successes == 0 else center - reach
-    high = 1.0 if successes == n else center + reach
+    low = 0.0 if rate == 0.0 else center - reach
+    high = 1.0 if rate == 1.0 else center + reach
     return low, high
 
 
-def bootstrap_tasks(outcomes: Sequence[Sequence[bool]]) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the mean over tasks of their rates.
-
-    With 5 tasks or more, tasks are resampled: each of 10,000 draws picks as many tasks as there
-    are, with replacement, and averages their rates. With fewer, the tasks are kept and each one's
-    episodes are resampled. The number of successes among `n` episodes that are picked with
-    replacement is binomial, so it is drawn as one number, whatever `n` is.
-
-    The generator is PCG64 with seed 0. It gives all draws' first pick, then all draws' second
-    pick, and so on; below 5 tasks, all draws of the first task, then of the second. Tasks are
-    sorted by successes and episodes before, so their order does not matter. The interval leaves
-    out the 250 smallest and the 250 largest draws; nothing is interpolated.
-
-    Args:
-        outcomes: For each task, whether its episodes succeeded. Tasks without episodes are left
-            out; if none remains nothing is known, which is `(0.0, 1.0)`.
-    """
-    tallies = sorted((sum(task), len(task)) for task in outcomes if len(task))
-    if not tallies:
-        return 0.0, 1.0
-    rng = np.random.Generator(np.random.PCG64(SEED))
-    resample = _resample_episodes if len(tallies) < TASKS_TO_RESAMPLE else _resample_tasks
-    means = np.sort(resample(tallies, rng))
-    return float(means[_TAIL]), float(means[-1 - _TAIL])
+def _student_cdf(t: float, degrees: int) -> float:
+    tail = _incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t))
+    return 1 - tail / 2
 
 
-def _resample_tasks(tallies: list[_Tally], rng: np.random.Generator) -> NDArray[np.float64]:
-    rates = np.array([successes / n for successes, n in tallies])
-    total = np.zeros(DRAWS)
-    # One pick of all draws at a time: memory does not grow with the tasks.
-    for _ in tallies:
-        total += rates[rng.integers(len(rates), size=DRAWS)]
-    # If all tasks have the same rate, so has every draw, but adding up rounds.
-    return np.clip(total / len(rates), rates.min(), rates.max())
-
-
-def _resample_episodes(tallies: list[_Tally], rng: np.random.Generator) -> NDArray[np.float64]:
-    total = np.zeros(DRAWS)
-    for successes, n in tallies:
-        total += rng.binomial(n, successes / n, size=DRAWS) / n
-    return total / len(tallies)
+def _incomplete_beta(a: float, b: float, x: float) -> float:
+    """The regularized incomplete beta function, by its continued fraction (DLMF 8.17.22)."""
+    if x <= 0.0 or x >= 1.0:
+        return 0.0 if x <= 0.0 else 1.0
+    if x > (a + 1) / (a + b + 2):  # there the fraction converges slowly
+        return 1 - _incomplete_beta(b, a, 1 - x)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x)) / a
+    tiny = 1e-300
+    c, d = 1.0, 1 / max(abs(1 - (a + b) * x / (a + 1)), tiny)
+    value = d
+    for m in range(1, 10_000):
+        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        for term in (even, odd):
+            d = 1 / (1 + term * d or tiny)
+            c = 1 + term / c or tiny
+            value *= c * d
+        if abs(c * d - 1) < 1e-16:
+            break
+    return front * value

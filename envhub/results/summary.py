@@ -1,4 +1,4 @@
-"""From episodes to what people read: rates with intervals, by task, by suite and overall. Pure."""
+"""The summary of a run: rates with intervals, by task, by suite and overall. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -6,7 +6,7 @@ from math import isfinite
 from statistics import mean
 
 from envhub.records import EpisodeRecord
-from envhub.results.statistics import bootstrap_tasks, wilson
+from envhub.results.statistics import Tally, stratified, tasks_like_these, wilson
 
 _DIGEST = 12
 """Hex digits of a protocol that are shown: as many as people paste of a commit."""
@@ -14,26 +14,32 @@ _DIGEST = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """The outcome of a task, of a suite or of everything. Rates are fractions.
+    """The results of a task, of a suite or of all tasks. Rates are fractions.
 
     For a task the rate is successes over episodes, with Wilson's interval. For a suite and overall
-    it is the mean over those tasks that have a rate, with a bootstrap interval; every task weighs
-    the same, however many of its episodes count.
+    it is the mean over the tasks that have a rate, with a stratified interval; every task has the
+    same weight, however many of its episodes count.
     """
 
     suite: str | None = None
-    """None for the overall line. A task that stands in several suites has its line in the first."""
+    """None for the overall line. A task in several suites has its line in the first."""
     task: str | None = None
     """None for a suite and overall."""
     n: int
-    """The episodes that count: all but those that the env or its worker spoiled."""
+    """The episodes that count: all but those that failed in the env or its worker."""
     n_tasks: int
-    """The tasks with at least one such episode."""
+    """The tasks with at least one episode that counts."""
     successes: int | None = None
     """None, as are the rate and its interval, if no task reports success or no episode counts."""
     rate: float | None = None
     ci_low: float | None = None
+    """The 95 % interval for these tasks, played again with other episodes."""
     ci_high: float | None = None
+    n_effective: float | None = None
+    """Episodes of a single pool that would tell as much; for a task, the episodes that count."""
+    ci_low_tasks: float | None = None
+    """The 95 % interval for tasks like these; None for a task, and for fewer than five."""
+    ci_high_tasks: float | None = None
     mean_return: float | None = None
     """Over episodes with status ok; None without any, or if it is not a finite number."""
     mean_steps: float | None = None
@@ -41,16 +47,16 @@ class Line:
     errors: int
     """The episodes that do not count."""
     policy_errors: int
-    """The episodes that the policy spoiled: they count, as failures."""
+    """The episodes in which the policy raised: they count, as failures."""
     rate_worst: float | None = None
     """The rate if all episodes that do not count had failed."""
     rate_best: float | None = None
-    """The rate if all of them had succeeded. A task with nothing but errors is part of both."""
+    """The rate if they had all succeeded. Tasks with only errors are part of both rates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came out of a run."""
+    """The results of a run."""
 
     tasks: tuple[Line, ...]
     """Each task once, in the order of the suites."""
@@ -60,30 +66,30 @@ class Summary:
 
 
 def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]) -> Summary:
-    """Sum up a run.
+    """Summarize a run.
 
-    Whether the benchmark reports success is read off all episodes with status ok: one that says
-    yes or no is enough, and one that says nothing beside it is a failure. Where no episode at all
-    is ok, success is taken to be reported. So a policy that fails in every episode has a rate of
-    0, except on a benchmark that is seen to report returns only.
+    Whether success is reported is a fact about each task: it is if any of its episodes with status
+    ok reports one, and its other ok episodes are then failures. A task without an ok episode is
+    assumed to report success if another task does, or if no episode of the run is ok. So a policy
+    that fails in every episode has a rate of 0.
 
     Args:
-        records: One for each episode, in any order, under whichever suite they were recorded.
-        suites: The names of the tasks of each suite that was evaluated.
+        records: One per episode, in any order, recorded under any of their suites.
+        suites: The names of the tasks of each evaluated suite.
 
     Raises:
         ValueError: A record's task is in none of the suites.
     """
-    found = _group_by_task(records, suites)
-    told = [
-        one.success is not None for each in found.values() for one in each if one.status == "ok"
-    ]
-    reports = any(told) or not told
+    by_task = _group_by_task(records, suites)
+    reported = {task: _reports(each) for task, each in by_task.items()}
+    otherwise = any(reported.values()) or all(known is None for known in reported.values())
     lines: dict[str, Line] = {}
     for suite, tasks in suites.items():
         for task in tasks:
             if task not in lines:
-                lines[task] = _sum_up_task(suite, task, found[task], reports=reports)
+                known = reported[task]
+                reports = otherwise if known is None else known
+                lines[task] = _summarize_task(suite, task, by_task[task], reports=reports)
     return Summary(
         tasks=tuple(lines.values()),
         suites=tuple(
@@ -95,7 +101,7 @@ def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[st
 
 
 def to_json(summary: Summary) -> dict[str, object]:
-    """The contents of `summary.json`: plain data without NaN or infinities."""
+    """Return the content of `summary.json`: plain data without NaN or infinities."""
     return {
         "tasks": [asdict(line) for line in summary.tasks],
         "suites": [asdict(line) for line in summary.suites],
@@ -104,12 +110,12 @@ def to_json(summary: Summary) -> dict[str, object]:
 
 
 def paste_line(ref: str, protocol: str, summary: Summary) -> str:
-    """One line for a paper or an issue.
+    """Return one line for a paper or an issue.
 
     Args:
-        ref: What was evaluated.
-        protocol: The digest of what must agree for two runs to be comparable, `sha256:...`.
-        summary: What came out.
+        ref: The benchmark's reference.
+        protocol: The digest that comparable runs share, `sha256:...`.
+        summary: The results.
     """
     line = summary.overall
     parts = [
@@ -126,17 +132,23 @@ def paste_line(ref: str, protocol: str, summary: Summary) -> str:
 def _group_by_task(
     records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]
 ) -> dict[str, list[EpisodeRecord]]:
-    found: dict[str, list[EpisodeRecord]] = {
+    by_task: dict[str, list[EpisodeRecord]] = {
         task: [] for tasks in suites.values() for task in tasks
     }
     for record in records:
-        if record.task not in found:
+        if record.task not in by_task:
             raise ValueError(f"A record's task {record.task!r} is in none of the suites.")
-        found[record.task].append(record)
-    return found
+        by_task[record.task].append(record)
+    return by_task
 
 
-def _sum_up_task(suite: str, task: str, records: list[EpisodeRecord], *, reports: bool) -> Line:
+def _reports(records: list[EpisodeRecord]) -> bool | None:
+    """Whether a task's episodes report success; None if none was played to its end."""
+    reported = [record.success is not None for record in records if record.status == "ok"]
+    return any(reported) if reported else None
+
+
+def _summarize_task(suite: str, task: str, records: list[EpisodeRecord], *, reports: bool) -> Line:
     ok = [record for record in records if record.status == "ok"]
     n = sum(record.counts for record in records)
     line = Line(
@@ -164,7 +176,14 @@ def _rate_task(line: Line, successes: int) -> Line:
     if not line.n:
         return line
     low, high = wilson(successes, line.n)
-    return replace(line, successes=successes, rate=successes / line.n, ci_low=low, ci_high=high)
+    return replace(
+        line,
+        successes=successes,
+        rate=successes / line.n,
+        ci_low=low,
+        ci_high=high,
+        n_effective=float(line.n),
+    )
 
 
 def _average(suite: str | None, tasks: list[Line]) -> Line:
@@ -184,28 +203,22 @@ def _average(suite: str | None, tasks: list[Line]) -> Line:
     return _rate_tasks(line, tallies) if tallies else line
 
 
-def _rate_tasks(line: Line, tallies: list[tuple[int, int]]) -> Line:
-    low, high = _interval(tallies)
+def _rate_tasks(line: Line, tallies: list[Tally]) -> Line:
+    these, alike = stratified(tallies), tasks_like_these(tallies)
     return replace(
         line,
         successes=sum(successes for successes, _ in tallies),
         rate=_mean([successes / n for successes, n in tallies]),
-        ci_low=low,
-        ci_high=high,
-    )
-
-
-def _interval(tallies: list[tuple[int, int]]) -> tuple[float, float]:
-    """A bootstrap over tasks; a single task has Wilson's interval, which is never empty."""
-    if len(tallies) == 1:
-        return wilson(*tallies[0])
-    return bootstrap_tasks(
-        [[True] * successes + [False] * (n - successes) for successes, n in tallies]
+        ci_low=these.low,
+        ci_high=these.high,
+        n_effective=these.n_effective,
+        ci_low_tasks=alike.low if alike else None,
+        ci_high_tasks=alike.high if alike else None,
     )
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean, or None if there is nothing to average or it is not a finite number."""
+    """Return the mean; None if a value is missing or the mean is not finite."""
     known = [value for value in values if value is not None]
     if not known or len(known) < len(values):
         return None

@@ -1,1 +1,1 @@
-"""Interpreters that uv builds for benchmarks. Runs in the host."""
+"""Build interpreters for benchmarks with uv. Runs in the host."""

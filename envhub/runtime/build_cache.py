@@ -1,12 +1,13 @@
 """Directories in the cache that are built once, whole or not at all, and read-only afterwards.
 
-    <kind>/<key>/envhub.json    what it is, and the digest of a listing of all that is in it
+    <kind>/<key>/envhub.json    a description, and the digest of a listing of the directory
                  ...            the content
-    <kind>/.<key>.lock          held while it is built or removed
-    <kind>/.<key>-*             what a builder that was killed has left behind
+    <kind>/.<key>.lock          held while the directory is built or removed
+    <kind>/.<key>-*             leftovers of a builder that was killed
 
-A listing has every path with its size, time, mode and target. It is made and compared at each use:
-reading every byte of a simulator would take seconds, this takes milliseconds.
+A listing has every path with its size, time, mode and link target. Each use makes the listing again
+and compares the digests: reading every byte of a simulator would take seconds, this takes
+milliseconds.
 """
 
 import fcntl
@@ -34,18 +35,16 @@ from envhub.files import (
 )
 
 Say = Callable[[str], None]
-
 Build = Callable[[Path], dict[str, Any]]
-"""Fills an empty directory, and says what it is."""
+"""Fills an empty directory and returns its description."""
 
 _ABOUT = "envhub.json"
-
 _FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A directory of the cache."""
+    """A built directory of the cache."""
 
     key: str
     place: Path
@@ -54,47 +53,47 @@ class Built:
 
 
 def ensure(kind: str, key: str, build: Build, *, message: Say = lambda _: None) -> Path:
-    """The directory of a key: the one that is there if it is whole, else a new one.
+    """Return the directory of a key; build it if it is missing or damaged.
 
     Args:
-        kind: The directory of the cache that it lies in.
-        key: Its name there.
-        build: Fills it; called in one process at a time.
-        message: Receives word of damage, and of waiting for another process.
+        kind: The parent directory in the cache.
+        key: The name of the directory there.
+        build: Fills the directory; called in one process at a time.
+        message: Receives a message about damage, or about waiting for another process.
 
     Raises:
-        RuntimeUnavailable: The cache cannot be written to.
+        RuntimeUnavailable: The cache is not writable.
     """
     place = cache_home() / kind / key
     if is_whole(place):
         return place
     try:
         with _locked(place, message):
-            if is_whole(place):  # another process was first
+            if is_whole(place):  # another process was faster
                 return place
             if place.exists():
-                message(f"{place} is damaged: building it again.")
+                message(f"{place} is damaged: rebuilding it.")
             _remove_all(place)
             _build(place, build)
     except OSError as exc:
         raise RuntimeUnavailable(
             f"{exc.filename or place} cannot be written: {exc.strerror or exc}.",
-            "Make room there, or set ENVHUB_HOME to another directory.",
+            "Free some space there, or set ENVHUB_HOME to another directory.",
         ) from exc
     return place
 
 
 def is_whole(place: Path) -> bool:
-    """Whether a directory is as it was when it had been built."""
+    """Whether a directory is unchanged since it was built."""
     about = _read(place)
     try:
         return about is not None and about["listing"] == _listing(place)
-    except OSError:  # another process removes it now
+    except OSError:  # another process is removing it
         return False
 
 
 def all_built(kind: str) -> tuple[Built, ...]:
-    """All of a kind that the cache has, the damaged ones included."""
+    """Return all directories of a kind, including damaged ones."""
     base = cache_home() / kind
     places = sorted(base.iterdir()) if base.is_dir() else []
     return tuple(
@@ -105,7 +104,7 @@ def all_built(kind: str) -> tuple[Built, ...]:
 
 
 def remove(kind: str, key: str) -> bool:
-    """Remove what the cache has of a key; says whether there was anything."""
+    """Remove the directory of a key and its leftovers; return whether any existed."""
     place = cache_home() / kind / key
     if not place.parent.is_dir() or not (place.exists() or _leftovers(place)):
         return False
@@ -115,7 +114,7 @@ def remove(kind: str, key: str) -> bool:
 
 
 def known_keys(kind: str) -> tuple[str, ...]:
-    """Whatever was built or begun."""
+    """Return the keys of all directories that were built or begun."""
     base = cache_home() / kind
     names = [path.name for path in base.iterdir()] if base.is_dir() else []
     begun = {name[1:].removesuffix(".lock") for name in names if name.endswith(".lock")}
@@ -123,15 +122,15 @@ def known_keys(kind: str) -> tuple[str, ...]:
 
 
 def size_of(place: Path) -> int:
-    """The bytes in a directory."""
-    return sum(found.st_size for _, found in walk_tree(str(place)))
+    """Return the bytes in a directory."""
+    return sum(status.st_size for _, status in walk_tree(str(place)))
 
 
 def _build(place: Path, build: Build) -> None:
-    """Build beside the place, so that it is there whole or not at all."""
+    """Build in a temporary directory and move it, so that `place` is whole or does not exist."""
     with staged_tree(place.parent, f".{place.name}-") as staged:
         about = build(staged)
-        set_writable(staged, writable=False)  # as the listing notes it
+        set_writable(staged, writable=False)  # before the listing, which has the modes
         content = {
             "format": _FORMAT,
             "built": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -148,50 +147,50 @@ def _read(place: Path) -> dict[str, Any] | None:
         about = json.loads((place / _ABOUT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    good = isinstance(about, dict) and about.get("format") == _FORMAT and "listing" in about
-    return about if good else None
+    valid = isinstance(about, dict) and about.get("format") == _FORMAT and "listing" in about
+    return about if valid else None
 
 
 def _listing(place: Path) -> str:
-    """The digest of all paths below a directory, with what the file system knows of them."""
+    """Return the digest of all paths below a directory and their attributes."""
     top = str(place)
     lines = [
-        f"{path[len(top) :]}\0{found.st_mode}\0{_what(path, found)}"
-        for path, found in walk_tree(top)
+        f"{path[len(top) :]}\0{status.st_mode}\0{_attributes(path, status)}"
+        for path, status in walk_tree(top)
         if path != f"{top}/{_ABOUT}"
     ]
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 
-def _what(path: str, found: os.stat_result) -> str:
-    if stat.S_ISLNK(found.st_mode):
-        return os.readlink(path)  # noqa: PTH115 - thousands of them, and Path takes its time
+def _attributes(path: str, status: os.stat_result) -> str:
+    if stat.S_ISLNK(status.st_mode):
+        return os.readlink(path)  # noqa: PTH115 - called thousands of times, and Path is slow
     # The time of a directory changes when it is moved or something is renamed in it.
-    return "" if stat.S_ISDIR(found.st_mode) else f"{found.st_size}\0{found.st_mtime_ns}"
+    return "" if stat.S_ISDIR(status.st_mode) else f"{status.st_size}\0{status.st_mtime_ns}"
 
 
 @contextmanager
 def _locked(place: Path, message: Say) -> Iterator[None]:
-    """Keep other processes from building the same; the kernel lets go of it if this one ends."""
+    """Lock out other builders; the kernel releases the lock if this process ends."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / f".{place.name}.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message(f"Waiting for another process that builds {place.name}.")
+            message(f"Waiting for another process that is building {place.name}.")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _remove_all(place: Path) -> None:
-    """Remove it, and what killed builders of it have left behind."""
+    """Remove a directory and the leftovers of its killed builders."""
     if place.exists():
         place.chmod(0o755)
         # Moved first, so that nobody sees half of it.
-        gone = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-        place.rename(gone / "old")
+        discarded = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+        place.rename(discarded / "old")
     for leftover in _leftovers(place):
-        with suppress(OSError):  # an orphan of a killed builder may still be writing there
+        with suppress(OSError):  # a child of a killed builder may still be writing there
             discard_tree(leftover)
 
 

@@ -1,4 +1,4 @@
-"""Whether what a benchmark requires is installed here."""
+"""Check whether the requirements of a benchmark are installed in this interpreter."""
 
 import platform
 from collections.abc import Iterable, Iterator
@@ -12,50 +12,54 @@ from envhub.errors import ContractError
 from envhub.runtime.pins import Pins
 from envhub.sources.requirements import Requirements
 
+NOT_INSTALLED = " (not installed)"
+"""Ends the text of an unmet requirement whose package is missing altogether."""
 OWN = "envhub-core"
-"""EnvHub's own distribution. Runtimes get a copy of it, whatever an index has of that name."""
-
-_ANOTHER = "envhub"
-"""A name on the index that is someone else's, whose package would stand where EnvHub's does."""
-
-_NEEDS = ("gymnasium", "msgspec", "numpy", "pluggy")
-"""What a worker imports besides EnvHub itself."""
+"""EnvHub's own distribution. Runtimes get a copy of the installed one, never one from an index."""
+_FOREIGN = "envhub"
+"""Another project's package on the index, which would replace EnvHub's package of that name."""
+_WORKER_PACKAGES = ("gymnasium", "msgspec", "numpy", "pluggy")
+"""The packages that a worker imports besides EnvHub itself."""
 
 
 def worker_needs() -> tuple[str, ...]:
-    """What every runtime must hold, in the versions that EnvHub itself requires."""
+    """Return the requirements of every worker, in the versions that EnvHub itself requires."""
     declared = [Requirement(text) for text in metadata.requires(OWN) or ()]
-    return tuple(f"{r.name}{r.specifier}" for r in declared if r.name in _NEEDS and not r.marker)
+    return tuple(
+        f"{requirement.name}{requirement.specifier}"
+        for requirement in declared
+        if requirement.name in _WORKER_PACKAGES and not requirement.marker
+    )
 
 
-def refuse_another(names: Iterable[str], where: str) -> None:
-    """Refuse the package on the index that is not ours, though it is called so.
+def refuse_foreign_envhub(names: Iterable[str], where: str) -> None:
+    """Refuse another project's package that is called `envhub` too.
 
     Raises:
-        ContractError: It is among the names.
+        ContractError: The package is among the names.
     """
-    if any(canonicalize_name(name) == _ANOTHER for name in names):
+    if any(canonicalize_name(name) == _FOREIGN for name in names):
         raise ContractError(
-            f"{where} requires {_ANOTHER!r}, which is another project's package; EnvHub's own is "
-            f"{OWN}, and need not be required."
+            f"{where} requires {_FOREIGN!r}, which is another project's package; EnvHub's own is "
+            f"{OWN}, which every runtime has."
         )
 
 
 def unmet_requirements(requirements: Requirements) -> tuple[str, ...]:
-    """What is required and is not so here, each with what was found."""
+    """Return the requirements that are not met here, each with the installed version."""
     python = _unmet_python(requirements.python)
-    found = [one for text in requirements.packages for one in _unmet(Requirement(text), ())]
-    return (*python, *dict.fromkeys(found))
+    packages = [text for package in requirements.packages for text in _unmet(Requirement(package))]
+    return (*python, *dict.fromkeys(packages))
 
 
 def unmet_pins(pins: Pins) -> tuple[str, ...]:
-    """What is pinned and is not so here, each with what was found."""
-    wanted = (Requirement(f"{pin.name}=={pin.version}") for pin in pins.here().pins)
-    return tuple(one for requirement in wanted for one in _unmet(requirement, ()))
+    """Return the pins that are not met here, each with the installed version."""
+    requirements = (Requirement(f"{pin.name}=={pin.version}") for pin in pins.here().pins)
+    return tuple(text for requirement in requirements for text in _unmet(requirement))
 
 
 def meets_python(specifier: str | None) -> bool:
-    """Whether this interpreter has the version that is required."""
+    """Whether this interpreter has the required version."""
     version = platform.python_version()
     return specifier is None or SpecifierSet(specifier).contains(version, prereleases=True)
 
@@ -63,28 +67,28 @@ def meets_python(specifier: str | None) -> bool:
 def _unmet_python(specifier: str | None) -> tuple[str, ...]:
     if meets_python(specifier):
         return ()
-    return (f"Python {specifier} (here is {platform.python_version()})",)
+    return (f"Python {specifier} (found {platform.python_version()})",)
 
 
-def _unmet(wanted: Requirement, seen: tuple[str, ...], extra: str = "") -> Iterator[str]:
-    """One requirement, and what its extras require in turn."""
-    if wanted.marker is not None and not wanted.marker.evaluate({"extra": extra}):
+def _unmet(requirement: Requirement, seen: tuple[str, ...] = (), extra: str = "") -> Iterator[str]:
+    """Check one requirement, and the requirements of its extras."""
+    if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
         return
     try:
-        found = metadata.distribution(wanted.name)
+        distribution = metadata.distribution(requirement.name)
     except metadata.PackageNotFoundError:
-        yield f"{wanted.name}{wanted.specifier} (not installed)"
+        yield f"{requirement.name}{requirement.specifier}{NOT_INSTALLED}"
         return
-    if not wanted.specifier.contains(found.version, prereleases=True):
-        yield f"{wanted.name}{wanted.specifier} (here is {found.version})"
+    if not requirement.specifier.contains(distribution.version, prereleases=True):
+        yield f"{requirement.name}{requirement.specifier} (found {distribution.version})"
         return
-    if wanted.name in seen:
+    if requirement.name in seen:
         return
-    for extra in sorted(wanted.extras):
-        for text in found.requires or ():
+    for extra in sorted(requirement.extras):
+        for text in distribution.requires or ():
             try:
-                further = Requirement(text)
-            except InvalidRequirement:  # of an old package; what it means nobody knows
+                of_extra = Requirement(text)
+            except InvalidRequirement:  # of an old package, in a syntax that was never specified
                 continue
-            if further.marker is not None and "extra" in str(further.marker):
-                yield from _unmet(further, (*seen, wanted.name), extra)
+            if of_extra.marker is not None and "extra" in str(of_extra.marker):
+                yield from _unmet(of_extra, (*seen, requirement.name), extra)

@@ -1,7 +1,7 @@
-"""Copies of EnvHub's own package and of plugins, for interpreters that do not have them.
+"""Copy EnvHub's own package and plugins for runtimes, which do not have them.
 
-A copy lies in the cache under the hash of its content, read-only, with the metadata that entry
-points are found by. So a runtime sees these packages and nothing else of the host's.
+A copy is in the cache under the hash of its content, read-only, with the metadata that declares its
+entry points. A runtime sees these packages and no others of the host.
 """
 
 import compileall
@@ -20,7 +20,7 @@ _KIND = "packages"
 
 
 def copy_packages(distributions: Iterable[str]) -> tuple[str, ...]:
-    """The directories with copies of distributions, to be put on `sys.path`."""
+    """Copy distributions into the cache; return the directories to put on `sys.path`."""
     return tuple(str(_copy(name)) for name in dict.fromkeys((OWN, *distributions)))
 
 
@@ -42,19 +42,20 @@ def _copy(name: str) -> Path:
 
 
 def _metadata(distribution: metadata.Distribution) -> dict[str, bytes]:
-    """What its entry points, its name and its version are found by."""
+    """Return the files that give the name, the version and the entry points."""
     about = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
     points = distribution.read_text("entry_points.txt")
-    plain = distribution.metadata["Name"].replace("-", "_")
-    folder = f"{plain}-{distribution.version}.dist-info"
-    found = {f"{folder}/METADATA": about.encode()}
-    return found if points is None else {**found, f"{folder}/entry_points.txt": points.encode()}
+    name = distribution.metadata["Name"].replace("-", "_")
+    folder = f"{name}-{distribution.version}.dist-info"
+    files = {f"{folder}/METADATA": about.encode()}
+    return files if points is None else {**files, f"{folder}/entry_points.txt": points.encode()}
 
 
 def _contents(distribution: metadata.Distribution) -> dict[str, bytes]:
-    found: dict[str, bytes] = {}
+    """Return the files of a distribution's modules, by their path on `sys.path`."""
+    contents: dict[str, bytes] = {}
     for module in sorted(_modules(distribution)):
-        spec = util.find_spec(module)  # of a top-level name, which imports nothing
+        spec = util.find_spec(module)  # imports nothing: it is a top-level name
         if spec is None:
             continue
         if spec.submodule_search_locations is None:
@@ -65,19 +66,19 @@ def _contents(distribution: metadata.Distribution) -> dict[str, bytes]:
                 for folder in spec.submodule_search_locations
                 for path in _files(Path(folder))
             ]
-        found |= {name: path.read_bytes() for path, name in files}
-    if not found:
+        contents |= {name: path.read_bytes() for path, name in files}
+    if not contents:
+        name = distribution.metadata["Name"]
         raise RuntimeUnavailable(
-            f"The package of {distribution.metadata['Name']} was not found, so that no runtime can "
-            "have it.",
-            "Install it anew.",
+            f"The modules of {name} were not found, so they cannot be copied into a runtime.",
+            f"Reinstall {name}.",
         )
-    return found
+    return contents
 
 
 def _modules(distribution: metadata.Distribution) -> set[str]:
-    """The top-level names of a distribution; an editable one lists no files of its own."""
-    named = {
+    """Return a distribution's top-level names; an editable install lists no files of its own."""
+    declared = {
         point.module.partition(".")[0]
         for point in distribution.entry_points
         if point.group == "envhub" or point.group.startswith("envhub.")
@@ -88,7 +89,7 @@ def _modules(distribution: metadata.Distribution) -> set[str]:
         if file.suffix == ".py" and not file.parts[0].startswith((".", "__editable__"))
     }
     own = {"envhub"} if distribution.metadata["Name"] == OWN else set()
-    return {name for name in named | listed | own if name.isidentifier()}
+    return {name for name in declared | listed | own if name.isidentifier()}
 
 
 def _files(folder: Path) -> Iterator[Path]:

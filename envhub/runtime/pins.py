@@ -1,4 +1,4 @@
-"""A complete list of pins: every package in one version, with the hashes that its files may have.
+"""A complete list of pins: every package in one version, with the allowed hashes of its files.
 
     mujoco==3.3.0 ; python_version < "3.13" --hash=sha256:... --hash=sha256:...
     # envhub: build bddl                        only in a plugin's own file
@@ -31,43 +31,43 @@ class Pin:
     """One package in one version."""
 
     name: str
-    """In its normal form, e.g. `farama-notifications`."""
+    """The normalized name, e.g. `farama-notifications`."""
     version: str
     hashes: tuple[str, ...]
     marker: str | None = None
 
     @property
     def applies(self) -> bool:
-        """Whether its marker, if it has one, is true for this interpreter and platform."""
+        """Whether the marker, if there is one, is true for this interpreter and platform."""
         return self.marker is None or Marker(self.marker).evaluate()
 
     def __str__(self) -> str:
         marker = f" ; {self.marker}" if self.marker else ""
-        hashes = "".join(f" --hash={one}" for one in self.hashes)
+        hashes = "".join(f" --hash={digest}" for digest in self.hashes)
         return f"{self.name}=={self.version}{marker}{hashes}"
 
 
 @dataclass(frozen=True, slots=True)
 class Pins:
-    """What a runtime consists of."""
+    """The packages of a runtime."""
 
     pins: tuple[Pin, ...]
     build: tuple[str, ...] = ()
-    """Those that may be built from source, which runs code of theirs."""
+    """The names of packages that may be built from source, which runs their code."""
 
     def here(self) -> "Pins":
-        """Those that apply to this interpreter and platform, in order of their names."""
+        """Return the pins that apply to this interpreter and platform, sorted by name."""
         applying = sorted((pin for pin in self.pins if pin.applies), key=lambda pin: pin.name)
         return Pins(tuple(applying), self.build)
 
     def text(self) -> str:
-        """As a file has it."""
+        """Return the pins in the format of a file."""
         lines = [*(f"# envhub: build {name}" for name in self.build), *map(str, self.pins)]
         return "".join(f"{line}\n" for line in lines)
 
     @property
     def digest(self) -> str:
-        """The same for pins that mean the same."""
+        """The sha256 of the text."""
         return hashlib.sha256(self.text().encode()).hexdigest()
 
 
@@ -76,13 +76,13 @@ def parse_pins(text: str, name: str, *, may_build: bool = False) -> Pins:
 
     Args:
         text: The list.
-        name: What errors call it.
-        may_build: Whether it may name packages that are built from source.
+        name: The name of the list in errors.
+        may_build: Whether the list may name packages that are built from source.
 
     Raises:
-        ContractError: It holds something else; names the line.
+        ContractError: A line is not a pin; names the line.
     """
-    found: dict[tuple[str, str | None], Pin] = {}
+    pins: dict[tuple[str, str | None], Pin] = {}
     build: set[str] = set()
     for number, line in _lines(text):
         where = f"{name}, line {number}"
@@ -93,45 +93,45 @@ def parse_pins(text: str, name: str, *, may_build: bool = False) -> Pins:
         if directive:
             build.add(str(canonicalize_name(directive[1])))
         elif not line.startswith("#"):
-            pin = _pin(line, where)
-            if (pin.name, pin.marker) in found:
+            pin = _parse_pin(line, where)
+            if (pin.name, pin.marker) in pins:
                 raise ContractError(f"{where}: {pin.name} is pinned twice.")
-            found[pin.name, pin.marker] = pin
-    names = {pin.name for pin in found.values()}
-    for built in sorted(build - names):
-        raise ContractError(f"{name} says to build {built}, but does not pin it.")
-    return Pins(tuple(found.values()), tuple(sorted(build)))
+            pins[pin.name, pin.marker] = pin
+    names = {pin.name for pin in pins.values()}
+    for unpinned in sorted(build - names):
+        raise ContractError(f"{name} says to build {unpinned}, but does not pin it.")
+    return Pins(tuple(pins.values()), tuple(sorted(build)))
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines that say something, with those that they go on in, and the number of the first."""
-    started, held = 0, ""
+    """Join continued lines; yield each that is not empty, with the number of its first line."""
+    first, joined = 0, ""
     for number, line in enumerate(text.splitlines(), start=1):
-        started = started or number
-        held += " " + line.strip().removesuffix("\\").rstrip()
+        first = first or number
+        joined += " " + line.strip().removesuffix("\\").rstrip()
         if line.rstrip().endswith("\\"):
             continue
-        if held.strip():
-            yield started, held.strip()
-        started, held = 0, ""
-    if held.strip():
-        yield started, held.strip()
+        if joined.strip():
+            yield first, joined.strip()
+        first, joined = 0, ""
+    if joined.strip():
+        yield first, joined.strip()
 
 
-def _pin(line: str, where: str) -> Pin:
-    plain = re.sub(r"\s+#.*", "", line)
-    match = _LINE.fullmatch(plain)
+def _parse_pin(line: str, where: str) -> Pin:
+    text = re.sub(r"\s+#.*", "", line)
+    match = _LINE.fullmatch(text)
     if match is None:
         raise ContractError(
-            f"{where}: {plain[:80]!r} is not NAME==VERSION --hash=sha256:...; a complete list of "
-            "pins holds nothing else."
+            f"{where}: {text[:80]!r} is not NAME==VERSION --hash=sha256:...; a complete list of "
+            "pins contains nothing else."
         )
     try:
         version = str(Version(match["version"]))
         marker = str(Marker(match["marker"])) if match["marker"] else None
     except (InvalidVersion, InvalidMarker) as exc:
-        raise ContractError(f"{where}: {plain[:80]!r} makes no sense: {exc}.") from exc
+        raise ContractError(f"{where}: {text[:80]!r} is not valid: {exc}.") from exc
     if marker and not PRINTABLE.fullmatch(marker):
-        raise ContractError(f"{where}: {plain[:80]!r} is no plain ASCII in one line.")
+        raise ContractError(f"{where}: {text[:80]!r} is not plain ASCII in one line.")
     name = str(canonicalize_name(match["name"]))
     return Pin(name, version, tuple(sorted(_HASH.findall(match["hashes"]))), marker)

@@ -1,7 +1,7 @@
-"""Which interpreter a benchmark runs on: this one, or that of a runtime built for it.
+"""Choose the interpreter of a benchmark: this one, or that of a runtime built for it.
 
 A plugin names a file of complete pins in its package; an env file declares requirements, which are
-resolved to pins. Nothing of either is executed here.
+resolved to pins. No code of a benchmark is executed here.
 """
 
 import shlex
@@ -42,21 +42,21 @@ def provision(
     message: Say = lambda _: None,
     progress: Say = lambda _: None,
 ) -> Interpreter:
-    """The interpreter that a benchmark's workers are to run on; built if need be.
+    """Return the interpreter for a benchmark's workers; build its runtime if necessary.
 
     Args:
         source: The benchmark's code.
-        choice: What the user wants.
-        benchmark: What a plugin declares. Before that is known, a plugin runs here.
-        locked: Whether to take the pins of `envhub.lock`.
-        inline: Whether there are to be no workers.
-        message: Receives what the user should know.
-        progress: Receives what takes its time.
+        choice: The user's `--runtime`.
+        benchmark: The plugin's declaration. Until it is known, a plugin runs here.
+        locked: Whether to use the pins of `envhub.lock`.
+        inline: Whether the benchmark runs in this process, without workers.
+        message: Receives messages for the user.
+        progress: Receives a line for each step that takes long.
 
     Raises:
         RuntimeUnavailable: The runtime cannot be built.
-        ContractError: What is required makes no sense.
-        UsageError: A runtime is needed, but there are to be no workers.
+        ContractError: The requirements are not valid.
+        UsageError: A runtime is needed, but there are no workers.
     """
     if isinstance(source, PluginSource) and benchmark is None:
         return HERE
@@ -66,12 +66,13 @@ def provision(
         return HERE
     unmet = _unmet(declared, pins)
     if choice == "here" or (choice == "auto" and not unmet):
-        return _stay(source, unmet, locked=locked and pins is not None, message=message)
+        use_locked = locked and pins is not None
+        return _use_this_interpreter(source, unmet, locked=use_locked, message=message)
     if inline:
-        why = f"requires what is not here: {unmet[0]}" if unmet else "is to have its own"
+        why = f"requires {unmet[0]}" if unmet else "was requested with --runtime isolated"
         raise UsageError(
-            f"--workers 0 runs everything in this process, but {source.name} {why}. Leave "
-            "--workers 0 out, or take --runtime here."
+            f"--workers 0 runs everything in this process, but {source.name} {why}. Omit "
+            "--workers 0, or use --runtime here."
         )
     return build(
         declared,
@@ -92,18 +93,18 @@ def build(
     plugin: str | None = None,
     progress: Say = lambda _: None,
 ) -> Interpreter:
-    """The interpreter of the runtime for what is required; built unless it is there.
+    """Return the interpreter of the runtime for some requirements; build it unless it exists.
 
     Args:
-        declared: What an env file declares.
-        pins: Complete pins, if there are any.
-        name: Of the benchmark.
-        line: What to type to try again.
-        plugin: The one that the benchmark comes with.
-        progress: Receives what takes its time.
+        declared: The requirements of an env file.
+        pins: Complete pins, which replace the declared packages.
+        name: The benchmark's name.
+        line: The command that tries again, for errors.
+        plugin: The plugin that declares the benchmark.
+        progress: Receives a line for each step that takes long.
 
     Raises:
-        RuntimeUnavailable: It cannot be built.
+        RuntimeUnavailable: The runtime cannot be built.
     """
     # Imported here: most benchmarks run on this interpreter.
     from envhub.runtime.resolve import refuse_python, resolve
@@ -119,10 +120,10 @@ def build(
 def requirements_of(
     source: Source, benchmark: Benchmark | None
 ) -> "tuple[Requirements, Pins | None]":
-    """What a benchmark requires: as it declares it, and the complete pins that it comes with.
+    """Return the requirements that a benchmark declares, and the complete pins it comes with.
 
     Raises:
-        ContractError: It makes no sense.
+        ContractError: The requirements or the pins are not valid.
     """
     match source:
         case PluginSource():
@@ -134,7 +135,7 @@ def requirements_of(
 
 
 def file_requirements(text: str, path: Path) -> "tuple[Requirements, Pins | None]":
-    """What the text of an env file declares, and the pins of the file beside it that it names."""
+    """Return the requirements in the text of an env file, and the pins of the file it names."""
     declared = read_requirements(text, path.name)
     if declared.lock is None:
         return declared, None
@@ -149,7 +150,7 @@ def file_requirements(text: str, path: Path) -> "tuple[Requirements, Pins | None
 
 
 def rebuild_line(source: Source) -> str:
-    """What to type to build a benchmark's runtime."""
+    """Return the command that builds a benchmark's runtime."""
     match source:
         case PluginSource(name=name):
             ref = name
@@ -181,18 +182,24 @@ def _unmet(declared: Requirements, pins: "Pins | None") -> tuple[str, ...]:
     return (*unmet_requirements(replace(declared, packages=())), *unmet_pins(pins))
 
 
-def _stay(source: Source, unmet: tuple[str, ...], *, locked: bool, message: Say) -> Interpreter:
+def _use_this_interpreter(
+    source: Source, unmet: tuple[str, ...], *, locked: bool, message: Say
+) -> Interpreter:
     if not unmet:
         return HERE
-    shown = ", ".join(unmet[:5]) + (f" and {len(unmet) - 5} more" if unmet[5:] else "")
+    from envhub.runtime.installed import NOT_INSTALLED
+
+    names = [text.removesuffix(NOT_INSTALLED) for text in unmet[:5]]
+    shown = ", ".join(names) + (f" and {len(unmet) - 5} more" if unmet[5:] else "")
+    missing = f"{shown} {'is' if len(unmet) == 1 else 'are'} not installed"
     if locked:
-        raise SourceCorrupt(f"{source.name} is locked to what is not here: {shown}.")
-    message(f"{source.name} runs here all the same, but requires {shown}.")
+        raise SourceCorrupt(f"{source.name} cannot run as locked: {missing} in this interpreter.")
+    message(f"Running {source.name} in this interpreter although {missing}.")
     return replace(HERE, unmet=unmet)
 
 
 def _plugin_pins(source: PluginSource, target: str) -> "Pins":
-    """The pins in a file of the plugin's package, which is found without importing it."""
+    """Read the pins in a file of the plugin's package, without importing the package."""
     from envhub.runtime.pins import parse_pins
 
     package, _, file = target.partition(":")
@@ -202,4 +209,4 @@ def _plugin_pins(source: PluginSource, target: str) -> "Pins":
         path = Path(folder, *rest, file)
         if path.is_file():
             return parse_pins(path.read_text(encoding="utf-8"), target, may_build=True)
-    raise ContractError(f"Plugin {source.name!r} names {target}, but there is no such file.")
+    raise ContractError(f"Plugin {source.name!r} names {target}, but that file does not exist.")

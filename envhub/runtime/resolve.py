@@ -1,8 +1,8 @@
-"""From the requirements of an env file to complete pins.
+"""Resolve the requirements of an env file to complete pins.
 
 uv gets the requirement lines, which were parsed and filtered, and the user's own settings, but
-nothing else that the file says. It takes wheels only, so that no code of a package runs. Its answer
-is kept: the same requirements mean the same pins tomorrow, and offline.
+nothing else from the file. It uses wheels only, so that no code of a package runs. The answer is
+cached: the same requirements mean the same pins tomorrow, and offline.
 """
 
 import hashlib
@@ -20,56 +20,56 @@ from packaging.utils import canonicalize_name
 import envhub
 from envhub.errors import ContractError, RuntimeUnavailable
 from envhub.files import cache_home, write_whole
-from envhub.runtime.installed import OWN, meets_python, refuse_another, worker_needs
+from envhub.runtime.installed import OWN, meets_python, refuse_foreign_envhub, worker_needs
 from envhub.runtime.pins import Pins, parse_pins
 from envhub.runtime.uv import run_uv
 from envhub.sources.requirements import Requirements
 
 
 def resolve(requirements: Requirements, *, name: str, line: str) -> Pins:
-    """Complete pins for what an env file requires and a worker needs.
+    """Return complete pins for the requirements of an env file and of a worker.
 
     Args:
-        requirements: What the file declares.
-        name: What errors call it.
-        line: What to type to try again.
+        requirements: The requirements that the file declares.
+        name: The benchmark's name in errors.
+        line: The command that tries again, for errors.
 
     Raises:
-        RuntimeUnavailable: They cannot be had, together or at all.
+        RuntimeUnavailable: A package is not available, or the requirements conflict.
     """
     refuse_python(requirements.python, name)
     packages = [Requirement(text) for text in requirements.packages]
-    refuse_another((package.name for package in packages), name)
-    wanted = sorted({*_foreign(packages, name), *worker_needs()})
-    kept = cache_home() / "resolved" / f"{_key(wanted)}.txt"
-    if kept.is_file():
+    refuse_foreign_envhub((package.name for package in packages), name)
+    lines = sorted({*_from_index(packages, name), *worker_needs()})
+    cached = cache_home() / "resolved" / f"{_key(lines)}.txt"
+    if cached.is_file():
         try:
-            return parse_pins(kept.read_text(encoding="utf-8"), str(kept))
+            return parse_pins(cached.read_text(encoding="utf-8"), str(cached))
         except (ContractError, OSError, UnicodeDecodeError):
-            kept.unlink()  # damaged: asked for anew
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".empty-", dir=kept.parent) as directory:
-        said = run_uv(
+            cached.unlink()  # damaged: resolved again
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".empty-", dir=cached.parent) as directory:
+        resolved = run_uv(
             [
                 *("pip", "compile", "-", "--only-binary", ":all:", "--generate-hashes"),
                 *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"),
                 *("--quiet", "--no-python-downloads", "--python", sys.executable),
             ],
             directory=Path(directory),
-            stdin="".join(f"{one}\n" for one in wanted),
-            what=f"The runtime of {name}",
-            requirements=wanted,
+            stdin="".join(f"{requirement}\n" for requirement in lines),
+            subject=f"The runtime of {name}",
+            requirements=lines,
             line=line,
         )
-        pins = parse_pins(said, f"what uv made of the requirements of {name}")
-        if kept.is_file():  # another process was first, and its answer is the one that counts
-            return parse_pins(kept.read_text(encoding="utf-8"), str(kept))
-        write_whole(kept, pins.text().encode())
+        pins = parse_pins(resolved, f"uv's answer to the requirements of {name}")
+        if cached.is_file():  # another process was faster, and its answer counts
+            return parse_pins(cached.read_text(encoding="utf-8"), str(cached))
+        write_whole(cached, pins.text().encode())
     return pins
 
 
 def forget(digest: str) -> None:
-    """Forget whatever was resolved to these pins, so that it is asked for anew."""
+    """Delete the cached answers with these pins, so that uv is asked again."""
     base = cache_home() / "resolved"
     for path in base.glob("*.txt") if base.is_dir() else ():
         try:
@@ -81,17 +81,17 @@ def forget(digest: str) -> None:
 
 
 def here() -> tuple[str, str, str]:
-    """The interpreter and the platform that pins are for and runtimes are built on."""
+    """Return the interpreter and the platform that pins and runtimes are valid for."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     base = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
     return python, f"{sysconfig.get_platform()} {'-'.join(platform.libc_ver())}", base
 
 
 def refuse_python(specifier: str | None, name: str) -> None:
-    """Refuse what this interpreter cannot run.
+    """Refuse a benchmark that requires another version of Python.
 
     Raises:
-        RuntimeUnavailable: It has another version.
+        RuntimeUnavailable: This interpreter has another version.
     """
     if not meets_python(specifier):
         raise RuntimeUnavailable(
@@ -102,8 +102,8 @@ def refuse_python(specifier: str | None, name: str) -> None:
         )
 
 
-def _foreign(packages: list[Requirement], name: str) -> list[str]:
-    """What an index is asked for: all but EnvHub itself, which every runtime has."""
+def _from_index(packages: list[Requirement], name: str) -> list[str]:
+    """Return all requirements but EnvHub itself, which every runtime has."""
     for package in packages:
         if canonicalize_name(package.name) == OWN and not package.specifier.contains(
             envhub.__version__, prereleases=True
@@ -116,6 +116,6 @@ def _foreign(packages: list[Requirement], name: str) -> list[str]:
     return [str(package) for package in packages if canonicalize_name(package.name) != OWN]
 
 
-def _key(wanted: list[str]) -> str:
-    text = json.dumps([wanted, *here()[:2]])
+def _key(requirements: list[str]) -> str:
+    text = json.dumps([requirements, *here()[:2]])
     return hashlib.sha256(text.encode()).hexdigest()[:32]

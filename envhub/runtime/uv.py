@@ -1,4 +1,4 @@
-"""Running uv, and making sense of what it says when it fails."""
+"""Run uv, and explain its failures."""
 
 import re
 import shutil
@@ -11,8 +11,8 @@ from envhub.errors import RuntimeUnavailable
 from envhub.runtime.uv_settings import uv_variables
 
 _TIMEOUT = 3600.0
-"""Seconds. A simulator over a slow line takes its time; uv has limits of its own for silence."""
-_SHOWN = 8
+"""Seconds. A large download over a slow line takes long; uv itself limits the silence."""
+_SHOWN_LINES = 8
 _UNREACHABLE = re.compile(
     "error sending request|failed to fetch|could not connect|connection refused|dns error|"
     "network (is unreachable|connectivity is disabled)|network was disabled|timed out|offline",
@@ -21,18 +21,19 @@ _UNREACHABLE = re.compile(
 
 
 def find_uv() -> Path:
-    """The uv of this interpreter's packages, else the one on PATH.
+    """Return the uv of this interpreter's packages, else the uv on PATH.
 
     Raises:
-        RuntimeUnavailable: There is none.
+        RuntimeUnavailable: uv is not installed.
     """
     try:
         return Path(import_module("uv").find_uv_bin())
     except (ImportError, FileNotFoundError):
-        found = shutil.which("uv")
-    if found is None:
-        raise RuntimeUnavailable("Runtimes are built by uv, which is not here.", "pip install uv")
-    return Path(found)
+        path = shutil.which("uv")
+    if path is None:
+        problem = "Runtimes are built with uv, which is not installed."
+        raise RuntimeUnavailable(problem, "pip install uv")
+    return Path(path)
 
 
 def run_uv(
@@ -40,72 +41,73 @@ def run_uv(
     *,
     directory: Path,
     stdin: str = "",
-    what: str,
+    subject: str,
     requirements: Iterable[str],
     line: str,
 ) -> str:
     """Run uv with the user's own settings and nothing else.
 
     Args:
-        arguments: Its command line.
-        directory: An empty one of ours, so that it finds no settings of others.
-        stdin: What it reads.
-        what: What errors say cannot be built.
-        requirements: Those that it is about.
-        line: What to type to try again.
+        arguments: The command line after `uv`.
+        directory: An empty directory of ours, so that uv finds no settings of others.
+        stdin: The standard input.
+        subject: The thing to be built, as errors call it.
+        requirements: The requirements that uv works on.
+        line: The command that tries again, for errors.
 
     Returns:
-        What it printed.
+        The standard output.
 
     Raises:
-        RuntimeUnavailable: It failed; says what it said, and what to do.
+        RuntimeUnavailable: uv failed; quotes its output and says what to do.
     """
     variables = uv_variables()
-    # A variable for it is not known to uv.
+    # uv has an option for this, but no variable.
     options = ["--no-index"] if variables.pop("UV_NO_INDEX", "") and arguments[0] == "pip" else []
     argv = [find_uv(), *arguments, *options]
     done = process.run_bytes(argv, stdin.encode(), timeout=_TIMEOUT, env=variables, cwd=directory)
     if done is None:
-        problem = f"{what} cannot be built: {argv[0]} did not start, or did not end."
+        problem = f"{subject} cannot be built: {argv[0]} did not start, or did not end."
         raise RuntimeUnavailable(problem, "See: envhub doctor")
     if done.code:
-        raise _failure(done.stderr.decode(errors="replace"), what, requirements, line)
+        raise _failure(done.stderr.decode(errors="replace"), subject, requirements, line)
     return done.stdout.decode(errors="replace")
 
 
-def _failure(stderr: str, what: str, requirements: Iterable[str], line: str) -> RuntimeUnavailable:
-    said = "\n".join(_meaningful(stderr)[-_SHOWN:])
-    guilty = _guilty(said, requirements)
-    about = f" for {guilty}" if guilty else ""
+def _failure(
+    stderr: str, subject: str, requirements: Iterable[str], line: str
+) -> RuntimeUnavailable:
+    output = "\n".join(_clean_lines(stderr)[-_SHOWN_LINES:])
+    requirement = _named_requirement(output, requirements)
     if _UNREACHABLE.search(stderr):
+        about = f" for {requirement}" if requirement else ""
         return RuntimeUnavailable(
-            f"{what} is not built yet, and no package index could be reached{about}.",
+            f"{subject} is not built yet, and no package index could be reached{about}.",
             f"When online, run: {line}",
-            requirement=guilty,
-            said=said,
+            requirement=requirement,
+            said=output,
         )
-    advice = "Correct the requirement, or your index settings, and run"
     return RuntimeUnavailable(
-        f"{what} cannot be built{': ' + guilty if guilty else ''}.",
-        f"{advice}: {line}",
-        requirement=guilty,
-        said=said,
+        f"{subject} cannot be built{': ' + requirement if requirement else ''}.",
+        f"Correct the requirement, or your index settings, and run: {line}",
+        requirement=requirement,
+        said=output,
     )
 
 
-def _meaningful(stderr: str) -> list[str]:
-    """What uv printed, without the drawing around it."""
+def _clean_lines(stderr: str) -> list[str]:
+    """Return the lines that uv printed, without decoration and warnings."""
     lines = [re.sub(r"^[^\w'\"`(<]+", "", line).strip() for line in stderr.splitlines()]
-    kept = [line.removeprefix("error: ").removeprefix("cause: ") for line in lines]
-    return [line for line in kept if line and not line.startswith("warning:")]
+    texts = [line.removeprefix("error: ").removeprefix("cause: ") for line in lines]
+    return [text for text in texts if text and not text.startswith("warning:")]
 
 
-def _guilty(said: str, requirements: Iterable[str]) -> str | None:
-    """The first requirement that uv's words name."""
-    words = re.sub(r"[-_.]+", "-", said).lower()
+def _named_requirement(output: str, requirements: Iterable[str]) -> str | None:
+    """Return the first requirement whose package uv's output names."""
+    normalized = re.sub(r"[-_.]+", "-", output).lower()
     for requirement in requirements:
         name = re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]
-        plain = re.escape(re.sub(r"[-_.]+", "-", name).lower())
-        if re.search(rf"(?<![a-z0-9-]){plain}(?![a-z0-9])", words):
+        pattern = re.escape(re.sub(r"[-_.]+", "-", name).lower())
+        if re.search(rf"(?<![a-z0-9-]){pattern}(?![a-z0-9])", normalized):
             return requirement
     return None

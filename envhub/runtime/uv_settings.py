@@ -1,8 +1,8 @@
-"""The user's own settings of indexes, proxies and certificates, as variables that uv reads.
+"""Collect the user's settings of indexes, proxies and certificates as variables for uv.
 
-uv's own settings, in variables or in its configuration, come first. Where it has none of an index,
-pip's are translated: its variables, then its configuration files. Nothing else is handed on: no
-tokens of others, and nothing that would make uv build or install something else.
+uv's own settings, in variables or in its configuration, come first. If they name no index, pip's
+settings are translated: its configuration files and, with priority, its variables. Nothing else is
+passed on: no tokens of other tools, and nothing that would make uv build or install something else.
 """
 
 import os
@@ -13,7 +13,6 @@ from configparser import Error, RawConfigParser
 from pathlib import Path
 
 _SYSTEM = Path("/etc")
-
 _KEPT = frozenset({
     "DBUS_SESSION_BUS_ADDRESS", "HOME", "LANG", "LD_LIBRARY_PATH", "NETRC", "PATH", "TMPDIR",
     "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "UV_ALLOW_INSECURE_HOST", "UV_CACHE_DIR",
@@ -24,19 +23,17 @@ _KEPT = frozenset({
     "XDG_CONFIG_DIRS", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
 })  # fmt: skip
 
-# With UV_INDEX_ begin the names and passwords of indexes, too.
+# UV_INDEX_* are also the names and passwords of indexes.
 _KEPT_PREFIXES = ("LC_", "UV_CONCURRENT_", "UV_HTTP_", "UV_INDEX")
-
 _PROXIES = ("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
-
-_INDEXES = (
+_INDEX_VARIABLES = (
     "UV_DEFAULT_INDEX", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL",
     "UV_NO_INDEX",
 )  # fmt: skip
 
-_CONFIGURED = frozenset({"extra-index-url", "find-links", "index", "index-url", "no-index"})
-
-# uv runs in a directory of ours, so that what is relative must be made absolute.
+_INDEX_KEYS = frozenset({"extra-index-url", "find-links", "index", "index-url", "no-index"})
+"""The keys in uv's configuration that name an index."""
+# uv runs in a directory of ours, so relative paths must become absolute.
 _PATHS = (
     "NETRC", "SSL_CERT_DIR", "SSL_CERT_FILE", "SSL_CLIENT_CERT", "UV_CACHE_DIR", "UV_CONFIG_FILE",
     "UV_FIND_LINKS", "UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL",
@@ -44,10 +41,10 @@ _PATHS = (
 
 
 def uv_variables(given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The whole environment of uv.
+    """Return the whole environment of uv.
 
     Args:
-        given: The variables to choose from; this process's own unless said.
+        given: The variables to choose from; None: those of this process.
     """
     source = os.environ if given is None else given
     chosen = {
@@ -72,15 +69,15 @@ def uv_variables(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def _has_indexes(variables: Mapping[str, str]) -> bool:
-    """Whether uv has settings of its own that say where packages are."""
-    if any(variables.get(name) for name in _INDEXES):
+    """Whether uv's own settings name an index."""
+    if any(variables.get(name) for name in _INDEX_VARIABLES):
         return True
     for path in _uv_files(variables):
         try:
             content = tomllib.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue  # uv itself says what is wrong
-        if _CONFIGURED & (content.keys() | content.get("pip", {}).keys()):
+            continue  # uv itself reports the problem
+        if _INDEX_KEYS & (content.keys() | content.get("pip", {}).keys()):
             return True
     return False
 
@@ -96,26 +93,26 @@ def _uv_files(variables: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _pip_settings(variables: Mapping[str, str]) -> dict[str, str]:
-    """What pip would use, by the names of its long options."""
-    found: dict[str, str] = {}
+    """Return the settings that pip would use, by the names of its long options."""
+    settings: dict[str, str] = {}
     for path in _pip_files(variables):
         parser = RawConfigParser()
         try:
             parser.read(path, encoding="utf-8")
         except (Error, OSError, UnicodeDecodeError):
-            continue  # a file that pip cannot read either
+            continue  # pip cannot read the file either
         for section in ("global", "install"):
             if parser.has_section(section):
-                found |= {key.replace("_", "-"): value for key, value in parser.items(section)}
+                settings |= {key.replace("_", "-"): value for key, value in parser.items(section)}
     prefix = "PIP_"
     for name, value in variables.items():
         if name.startswith(prefix) and value:
-            found[name.removeprefix(prefix).lower().replace("_", "-")] = value
-    return found
+            settings[name.removeprefix(prefix).lower().replace("_", "-")] = value
+    return settings
 
 
 def _pip_files(variables: Mapping[str, str]) -> Iterator[Path]:
-    """In pip's order: a later one counts more."""
+    """Yield pip's configuration files in its own order: later files override earlier ones."""
     own = variables.get("PIP_CONFIG_FILE")
     if own == os.devnull:
         return
@@ -129,18 +126,18 @@ def _pip_files(variables: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _indexes(pip: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     if pip.get("index-url"):
-        found["UV_DEFAULT_INDEX"] = pip["index-url"]
+        variables["UV_DEFAULT_INDEX"] = pip["index-url"]
     if pip.get("extra-index-url"):
-        found["UV_INDEX"] = " ".join(pip["extra-index-url"].split())
-        # pip takes the best version of all indexes, where uv takes the first index's.
-        found["UV_INDEX_STRATEGY"] = "unsafe-best-match"
+        variables["UV_INDEX"] = " ".join(pip["extra-index-url"].split())
+        # pip takes the best version of all indexes; uv would take that of the first index.
+        variables["UV_INDEX_STRATEGY"] = "unsafe-best-match"
     if pip.get("find-links"):
-        found["UV_FIND_LINKS"] = ",".join(pip["find-links"].split())
+        variables["UV_FIND_LINKS"] = ",".join(pip["find-links"].split())
     if pip.get("no-index", "").lower() in ("1", "true", "yes", "on", "y", "t"):
-        found["UV_NO_INDEX"] = "1"
-    return found
+        variables["UV_NO_INDEX"] = "1"
+    return variables
 
 
 def _connection(pip: Mapping[str, str]) -> dict[str, str]:
@@ -152,19 +149,19 @@ def _connection(pip: Mapping[str, str]) -> dict[str, str]:
         "default-timeout": "UV_HTTP_TIMEOUT",
         "trusted-host": "UV_INSECURE_HOST",
     }
-    found = {theirs: pip[ours] for ours, theirs in names.items() if pip.get(ours)}
-    if found.get("UV_KEYRING_PROVIDER") not in (None, "subprocess", "disabled"):
-        del found["UV_KEYRING_PROVIDER"]  # uv has no other
+    variables = {name: pip[option] for option, name in names.items() if pip.get(option)}
+    if variables.get("UV_KEYRING_PROVIDER") not in (None, "subprocess", "disabled"):
+        del variables["UV_KEYRING_PROVIDER"]  # uv has no other
     if pip.get("proxy"):
-        found |= {"HTTP_PROXY": pip["proxy"], "HTTPS_PROXY": pip["proxy"]}
-    return found
+        variables |= {"HTTP_PROXY": pip["proxy"], "HTTPS_PROXY": pip["proxy"]}
+    return variables
 
 
 def _absolute(value: str, separator: str) -> str:
-    """Paths that exist from here, spelled in full; addresses as they are."""
+    """Make the parts absolute that are existing paths; leave URLs as they are."""
     parts = value.split(separator)
-    there = {p for p in parts if p and os.path.exists(p)}  # noqa: PTH110 - Path's raises for some
-    return separator.join(str(Path(p).absolute()) if p in there else p for p in parts)
+    paths = {p for p in parts if p and os.path.exists(p)}  # noqa: PTH110 - Path's raises for some
+    return separator.join(str(Path(p).absolute()) if p in paths else p for p in parts)
 
 
 def _home(variables: Mapping[str, str]) -> Path:
@@ -172,10 +169,10 @@ def _home(variables: Mapping[str, str]) -> Path:
 
 
 def _config_dirs(variables: Mapping[str, str]) -> list[Path]:
-    chosen = variables.get("XDG_CONFIG_DIRS")
-    return [Path(one) for one in chosen.split(":")] if chosen else [_SYSTEM / "xdg"]
+    paths = variables.get("XDG_CONFIG_DIRS")
+    return [Path(path) for path in paths.split(":")] if paths else [_SYSTEM / "xdg"]
 
 
 def _config_home(variables: Mapping[str, str]) -> Path:
-    chosen = variables.get("XDG_CONFIG_HOME")
-    return Path(chosen) if chosen else _home(variables) / ".config"
+    path = variables.get("XDG_CONFIG_HOME")
+    return Path(path) if path else _home(variables) / ".config"

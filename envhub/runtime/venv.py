@@ -1,4 +1,4 @@
-"""Runtimes: virtual environments that uv builds from complete pins, in the user's cache."""
+"""Build runtimes: virtual environments in the user's cache, from complete pins, with uv."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from envhub import process
 from envhub.errors import ContractError, RuntimeUnavailable
 from envhub.machine import resources
 from envhub.runtime import build_cache
-from envhub.runtime.installed import OWN, refuse_another, worker_needs
+from envhub.runtime.installed import OWN, refuse_foreign_envhub, worker_needs
 from envhub.runtime.own_packages import copy_packages
 from envhub.runtime.pins import Pins
 from envhub.runtime.resolve import here
@@ -23,7 +23,7 @@ from envhub.runtime.uv import run_uv
 from envhub.types import Interpreter
 
 KIND = "runtimes"
-_COMPILE_LIMIT = 1800.0
+_COMPILE_TIMEOUT = 1800.0
 
 
 def ensure_runtime(
@@ -34,19 +34,19 @@ def ensure_runtime(
     line: str,
     progress: Callable[[str], None],
 ) -> Interpreter:
-    """The interpreter of a runtime, which is built unless it is there and whole.
+    """Return the interpreter of a runtime; build the runtime if it is missing or damaged.
 
     Args:
-        pins: All that it is to hold, besides EnvHub and the plugins.
-        distributions: Plugins of the host whose packages its workers need.
-        name: Of the benchmark.
-        line: What to type to try again.
-        progress: Receives what takes its time.
+        pins: All packages of the runtime, besides EnvHub and the plugins.
+        distributions: The host's distributions with the plugins that the workers need.
+        name: The benchmark's name.
+        line: The command that tries again, for errors.
+        progress: Receives a line for each step that takes long.
 
     Raises:
-        RuntimeUnavailable: It cannot be built.
+        RuntimeUnavailable: The runtime cannot be built.
     """
-    refuse_another((pin.name for pin in pins.pins), f"The runtime of {name}")
+    refuse_foreign_envhub((pin.name for pin in pins.pins), f"The runtime of {name}")
     complete = _without_own(pins.here())
     _check_needs(complete, name)
     key = key_of(complete)
@@ -72,55 +72,55 @@ def ensure_runtime(
 
 
 def key_of(pins: Pins) -> str:
-    """The key of a runtime: of its pins, the interpreter, the platform and EnvHub's version."""
+    """Return a runtime's key: a hash of its pins, the interpreter, the platform and EnvHub."""
     text = json.dumps([pins.text(), *here(), envhub.__version__])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _install(pins: Pins, place: Path, name: str, line: str) -> None:
-    """Build it with uv. Nothing of what is installed runs: also compiling is done from outside."""
-    listed, work = place / "pins.txt", place / "work"
-    listed.write_text(pins.text(), encoding="utf-8")
+    """Install the pins with uv. No installed code runs; even compiling is done from outside."""
+    pins_file, work = place / "pins.txt", place / "work"
+    pins_file.write_text(pins.text(), encoding="utf-8")
     work.mkdir()
-    told: dict[str, Any] = {
+    common: dict[str, Any] = {
         "directory": work,
-        "what": f"The runtime of {name}",
+        "subject": f"The runtime of {name}",
         "requirements": [f"{pin.name}=={pin.version}" for pin in pins.pins],
         "line": line,
     }
     venv = place / "venv"
     python = ("--python", sys.executable, "--no-python-downloads")
-    run_uv(["venv", venv, "--relocatable", "--no-project", "--quiet", *python], **told)
-    before = _interpreter(venv)
+    run_uv(["venv", venv, "--relocatable", "--no-project", "--quiet", *python], **common)
+    before = _startup_files(venv)
     run_uv(
         [
             *("pip", "install", "--python", venv, "--require-hashes", "--no-deps", "--quiet"),
             *("--link-mode", "copy", "--no-compile-bytecode", "--no-python-downloads"),
             *_wheels_only(pins),
-            *("-r", listed),
+            *("-r", pins_file),
         ],
-        **told,
+        **common,
     )
     work.rmdir()
-    if _interpreter(venv) != before:
+    if _startup_files(venv) != before:
         raise RuntimeUnavailable(
-            f"A package of the runtime of {name} puts something in the place of its interpreter.",
-            "Nothing of it was run, and it is not used.",
+            f"A package of the runtime of {name} replaces files of its interpreter.",
+            "The runtime is not used, and nothing in it was run.",
         )
-    # Without `site`, which would run the code of *.pth files; a file that is no Python is left out.
+    # Without `site`, which would run the code of *.pth files. Files with errors are skipped.
     argv = [sys.executable, "-I", "-S", "-m", "compileall", "-q", "-j", str(resources.cores())]
-    process.run([*argv, venv / "lib"], timeout=_COMPILE_LIMIT)
+    process.run([*argv, venv / "lib"], timeout=_COMPILE_TIMEOUT)
 
 
-def _interpreter(venv: Path) -> dict[str, str]:
-    """What decides which code an interpreter starts with, before any sandbox is closed.
+def _startup_files(venv: Path) -> dict[str, str]:
+    """Describe the files that decide which code an interpreter starts with, before any sandbox.
 
-    A wheel can hold files for any place of the environment, these included.
+    A wheel can contain files for any place in the environment, including these.
     """
-    found = {"pyvenv.cfg": (venv / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")}
+    files = {"pyvenv.cfg": (venv / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")}
     for path in sorted((venv / "bin").glob("python*")):
-        found[path.name] = str(path.readlink()) if path.is_symlink() else "a file"
-    return found
+        files[path.name] = str(path.readlink()) if path.is_symlink() else "a file"
+    return files
 
 
 def _wheels_only(pins: Pins) -> list[str]:
@@ -131,16 +131,16 @@ def _wheels_only(pins: Pins) -> list[str]:
 
 
 def _without_own(pins: Pins) -> Pins:
-    """All but EnvHub itself, of which every runtime gets a copy."""
+    """Return all pins but EnvHub's own, of which every runtime gets a copy."""
     return Pins(tuple(pin for pin in pins.pins if pin.name != OWN), pins.build)
 
 
 def _check_needs(pins: Pins, name: str) -> None:
-    found = {pin.name: pin.version for pin in pins.pins}
+    versions = {pin.name: pin.version for pin in pins.pins}
     for need in map(Requirement, worker_needs()):
-        version = found.get(need.name)
+        version = versions.get(need.name)
         if version is None or not need.specifier.contains(version, prereleases=True):
-            there = f"has {need.name} {version}" if version else f"lacks {need.name}"
+            problem = f"has {need.name} {version}" if version else f"lacks {need.name}"
             raise ContractError(
-                f"The list of pins of {name} {there}; a worker needs {need}. Pin that too."
+                f"The list of pins of {name} {problem}; a worker needs {need}. Pin that version."
             )

@@ -1,4 +1,5 @@
-"""What keeps foreign code in.
+"""Keep foreign code in a sandbox.
 
-The host chooses and starts it, the guard supervises it, the worker shuts itself in.
+The host chooses the sandbox and starts the worker (`choose`, `bubblewrap`), the guard supervises it
+(`supervisor`), and the worker confines itself before it loads foreign code (`inside`).
 """

@@ -1,8 +1,7 @@
-"""The sandbox that code from the Hub runs in: bubblewrap, or Landlock with seccomp, or none.
+"""The command line that runs a program in bubblewrap, and the note that bubblewrap works here.
 
-The host chooses one (`choose`) and starts the worker with what `command` makes of its command
-line. Inside, before anything foreign is loaded, the worker shuts itself in (`runtime.confine`).
-What does not work is an error: nothing here falls back to something weaker.
+A try takes 10 to 15 ms. A successful one is noted in the cache, and the note is valid until the
+tool, the interpreter, the namespaces or the kernel's settings change, or a worker does not start.
 """
 
 import hashlib
@@ -20,19 +19,34 @@ from envhub.sandbox import filesystem
 
 TIMEOUT = 20.0
 """Seconds that a first start may take, also from a cold network disk."""
-
-_TEMPORARY = 256 * 2**20
-"""Bytes of /tmp inside, and of shared memory."""
+_TEMPORARY_BYTES = 256 * 2**20
+"""The size of /tmp in the sandbox, and that of its shared memory."""
+_SETTINGS = (
+    "/proc/sys/kernel/random/boot_id",
+    "/proc/sys/user/max_user_namespaces",
+    "/proc/sys/kernel/unprivileged_userns_clone",
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+    "/proc/self/attr/current",
+)
+"""Files that say what the kernel allows; not every kernel has them all."""
+_STATUS = ("Uid", "CapEff", "NoNewPrivs", "Seccomp")
+"""The lines of /proc/self/status that matter."""
 
 
 def wrap(
     argv: Sequence[str], *, scratch: Path, readable: Sequence[Path], network: bool
 ) -> list[str]:
-    """A command line that runs another one in bubblewrap, in namespaces of its own.
+    """Return the command line that runs `argv` in bubblewrap, in namespaces of its own.
 
-    Descriptors that are inherited pass through.
+    Inherited descriptors stay open.
+
+    Args:
+        argv: The program's own command line.
+        scratch: The directory that it may write to, and its working directory.
+        readable: What it may read besides the system.
+        network: Whether it can reach the network.
     """
-    bwrap = shutil.which("bwrap") or "bwrap"
+    bwrap = str(Path(shutil.which("bwrap") or "/usr/bin/bwrap").absolute())
     options = known_options(bwrap)
     return [
         *(bwrap, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
@@ -48,17 +62,50 @@ def wrap(
             for word in ("--ro-bind", str(path), str(path))
         ),
         *("--bind", str(scratch), str(scratch), "--chdir", str(scratch)),
-        # What bubblewrap itself made is on file systems of its own, which count as nobody's memory;
-        # and root outside could change the kernel's settings through /proc.
+        # The directories that bubblewrap makes are on file systems of its own, whose memory counts
+        # for no process; and root outside could change the kernel's settings through /proc.
         *("--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"),
         *("--", *argv),
     ]
 
 
+@cache
+def known_options(bwrap: str) -> str:
+    """Return the help text of bubblewrap, which lists its options."""
+    if note := recall(bwrap):
+        return note
+    done = process.run([bwrap, "--help"], timeout=TIMEOUT)
+    return done.stdout + done.stderr if done else ""
+
+
+def recall(bwrap: str) -> str | None:
+    """Return the note that was made when bubblewrap worked; None if something changed since."""
+    try:
+        content = json.loads(_note_path().read_text(encoding="utf-8"))
+        return str(content["note"]) if content["here"] == _conditions(bwrap) else None
+    except (OSError, ValueError, KeyError, TypeError):  # missing or damaged
+        return None
+
+
+def remember(bwrap: str, note: str) -> None:
+    """Note that bubblewrap works here."""
+    path = _note_path()
+    with suppress(OSError):  # not writable: bubblewrap is tried again next time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = json.dumps({"here": _conditions(bwrap), "note": note})
+        write_whole(path, content.encode(), durable=False)
+
+
+def forget() -> None:
+    """Delete the note, because a worker did not start: bubblewrap is tried again next time."""
+    with suppress(OSError):  # it does not exist, or is not ours
+        _note_path().unlink()
+
+
 def _temporary(*, bounded: bool) -> Iterator[str]:
-    """Directories for everybody; they stay read-only where their size cannot be bounded."""
-    for directory in ("/tmp", "/dev/shm"):  # noqa: S108 - those inside
-        sized = ("--size", str(_TEMPORARY), "--tmpfs", directory)
+    """Return the options for /tmp and shared memory, read-only if their size cannot be limited."""
+    for directory in ("/tmp", "/dev/shm"):  # noqa: S108 - those in the sandbox
+        sized = ("--size", str(_TEMPORARY_BYTES), "--tmpfs", directory)
         yield from sized if bounded else ("--dir", directory)
 
 
@@ -74,57 +121,12 @@ def _system_binds(*, network: bool) -> Iterator[str]:
         yield from ("--dev-bind-try", str(path), str(path))
 
 
-@cache
-def known_options(bwrap: str) -> str:
-    """The options that it knows, as its help lists them."""
-    if kept := recall(bwrap):
-        return kept
-    done = process.run([bwrap, "--help"], timeout=TIMEOUT)
-    return done.stdout + done.stderr if done else ""
-
-
-_SETTINGS = (
-    "/proc/sys/kernel/random/boot_id",
-    "/proc/sys/user/max_user_namespaces",
-    "/proc/sys/kernel/unprivileged_userns_clone",
-    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
-    "/proc/self/attr/current",
-)
-"""What the kernel allows; not every kernel has them all."""
-
-_STATUS = ("Uid", "CapEff", "NoNewPrivs", "Seccomp")
-
-
-def recall(bwrap: str) -> str | None:
-    """What was noted about the tool when it worked, if nothing has changed since."""
-    try:
-        kept = json.loads(_place().read_text(encoding="utf-8"))
-        return str(kept["note"]) if kept["here"] == _here(bwrap) else None
-    except (OSError, ValueError, KeyError, TypeError):  # nothing there, or nothing of use
-        return None
-
-
-def remember(bwrap: str, note: str) -> None:
-    """Keep that the tool works, and a note about it."""
-    place = _place()
-    with suppress(OSError):  # a directory that cannot be written to: it is tried again next time
-        place.parent.mkdir(parents=True, exist_ok=True)
-        content = json.dumps({"here": _here(bwrap), "note": note})
-        write_whole(place, content.encode(), durable=False)
-
-
-def forget() -> None:
-    """A worker did not start: try anew next time."""
-    with suppress(OSError):  # it is not there, or not ours to change
-        _place().unlink()
-
-
-def _place() -> Path:
+def _note_path() -> Path:
     return cache_home() / "bubblewrap.json"
 
 
-def _here(bwrap: str) -> str:
-    """The digest of what decides whether it works."""
+def _conditions(bwrap: str) -> str:
+    """Return the digest of everything that decides whether bubblewrap works."""
     tool, status = Path(bwrap).stat(), Path("/proc/self/status").read_text(encoding="utf-8")
     facts = [
         *(bwrap, tool.st_ino, tool.st_size, tool.st_mtime_ns),

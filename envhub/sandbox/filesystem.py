@@ -1,4 +1,4 @@
-"""What a sandbox shows of this machine's files: the system, an interpreter, the GPUs. No home."""
+"""The files of this machine that a sandbox shows: the system, an interpreter, the GPUs. No home."""
 
 import os
 import pwd
@@ -15,7 +15,7 @@ ROOTS = tuple(
 )
 """The system's programs and libraries."""
 
-# Nothing of /etc that only root may read: as root the worker could.
+# No files that only root may read: a worker that runs as root could read them.
 _ETC = (
     "alternatives", "drirc", "fonts", "glvnd", "group", "ld.so.cache", "localtime", "nsswitch.conf",
     "nvidia", "OpenCL", "os-release", "passwd", "vulkan",
@@ -35,8 +35,8 @@ _SYS_FOR_GPUS = tuple(
 
 _PACKAGES = ("site-packages", "dist-packages")
 
-_NEEDED = ("gymnasium", "msgspec", "numpy", "pluggy")
-"""What a worker imports itself; `pip install --target` puts it into directories of any name."""
+_WORKER_PACKAGES = ("gymnasium", "msgspec", "numpy", "pluggy")
+"""Packages that a worker imports; `pip install --target` puts them into directories of any name."""
 
 PROC = tuple(
     Path("/proc", name)
@@ -45,37 +45,37 @@ PROC = tuple(
         "stat", "sys", "uptime", "version", "vmstat",
     )
 )  # fmt: skip
-"""What a process may know of itself and of the machine, not of other processes."""
+"""Files about the process itself and the machine, but not about other processes."""
 
 DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom"))
 
 
 def interpreter_paths(python: Path | None = None) -> tuple[Path, ...]:
-    """What an interpreter needs to run a worker, and nothing else that lies beside it.
+    """Return the paths that an interpreter needs to run a worker, and nothing else beside them.
 
     Args:
-        python: The interpreter; this one unless said.
+        python: The interpreter; None: the running one.
     """
     executable = python or Path(sys.executable)
-    given = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
-    prefixes = _prefixes(python) if python else map(Path, given)
-    packages = [] if python else [path for path in map(Path, sys.path) if _of_packages(path)]
+    own_prefixes = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
+    prefixes = _prefixes(python) if python else map(Path, own_prefixes)
+    packages = [] if python else [path for path in map(Path, sys.path) if _has_packages(path)]
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
-    found = (
+    paths = (
         *(part for prefix in prefixes for part in _parts(prefix)),
         *(path for path in (*packages, *libraries) if path.is_absolute() and not holds_home(path)),
         *_links(executable),
         Path(__file__).parent.parent,
     )
-    return tuple(apart(path for path in found if path.exists()))
+    return tuple(apart(path for path in paths if path.exists()))
 
 
-def _of_packages(path: Path) -> bool:
-    return path.name in _PACKAGES or any((path / name).is_dir() for name in _NEEDED)
+def _has_packages(path: Path) -> bool:
+    return path.name in _PACKAGES or any((path / name).is_dir() for name in _WORKER_PACKAGES)
 
 
 def _prefixes(executable: Path) -> Iterator[Path]:
-    """Where an interpreter has its packages, and its library."""
+    """Yield the directories of an interpreter's packages and of its standard library."""
     config = executable.parent.parent / "pyvenv.cfg"
     if not config.is_file():
         yield executable.resolve().parent.parent
@@ -88,7 +88,7 @@ def _prefixes(executable: Path) -> Iterator[Path]:
 
 
 def _parts(prefix: Path) -> Iterator[Path]:
-    """The whole of it; where the user's home is in there, only what is Python's for sure."""
+    """Yield the whole prefix; if it contains the user's home, only the parts that are Python's."""
     if not holds_home(prefix):
         yield prefix
         return
@@ -97,7 +97,7 @@ def _parts(prefix: Path) -> Iterator[Path]:
 
 
 def _links(path: Path) -> Iterator[Path]:
-    """The stations of a symbolic link."""
+    """Yield a path and everything that it links to, one link after the other."""
     while path.is_symlink():
         yield path
         path = Path(os.path.normpath(path.parent / path.readlink()))
@@ -105,32 +105,32 @@ def _links(path: Path) -> Iterator[Path]:
 
 
 def holds_home(path: Path) -> bool:
-    """Whether the user's home directory is this one or lies in it, as spelled or as it resolves."""
-    above = {path, path.resolve()}
+    """Whether a directory is or contains the user's home, as spelled or as resolved."""
+    spellings = {path, path.resolve()}
     homes = _homes(os.environ.get("HOME", ""), os.getuid())
-    return any(home.is_relative_to(each) for home in homes for each in above)
+    return any(home.is_relative_to(spelling) for home in homes for spelling in spellings)
 
 
 @cache
 def _homes(variable: str, user: int) -> frozenset[Path]:
     homes = {Path(variable)} if variable else set()
-    with suppress(KeyError):  # a user without an entry, as containers have them
+    with suppress(KeyError):  # a user without an entry in passwd, as in containers
         homes.add(Path(pwd.getpwuid(user).pw_dir))
     return frozenset(homes | {home.resolve() for home in homes})
 
 
 def apart(paths: Iterable[Path]) -> list[Path]:
-    """Each path as it is spelled and as it resolves, but none that lies in another or in /usr."""
-    spelled = {each for path in paths for each in (path.absolute(), path.resolve())}
+    """Return each path as spelled and as resolved, without those inside another or inside /usr."""
+    spellings = {spelling for path in paths for spelling in (path.absolute(), path.resolve())}
     kept: list[Path] = []
-    for path in sorted(spelled, key=lambda each: len(each.parts)):
+    for path in sorted(spellings, key=lambda spelling: len(spelling.parts)):
         if not any(path.is_relative_to(above) for above in (*ROOTS, *kept)):
             kept.append(path)
     return kept
 
 
 def system_files(*, network: bool) -> Iterator[Path]:
-    """What programs read besides `ROOTS`; some may not exist."""
+    """Yield the paths that programs read besides `ROOTS`; some may not exist."""
     yield from (Path("/etc", name) for name in _ETC)
     yield from (Path("/etc", name) for name in _ETC_FOR_NETWORK if network)
     yield from _SYS
@@ -138,6 +138,6 @@ def system_files(*, network: bool) -> Iterator[Path]:
 
 
 def gpus() -> list[Path]:
-    """The device nodes of GPUs, of any make."""
-    found = (Path("/dev").glob(pattern) for pattern in ("dri", "kfd", "dxg", "nvidia*"))
-    return sorted(path for paths in found for path in paths)
+    """Return the device nodes of GPUs, of any make."""
+    nodes = (Path("/dev").glob(pattern) for pattern in ("dri", "kfd", "dxg", "nvidia*"))
+    return sorted(path for paths in nodes for path in paths)

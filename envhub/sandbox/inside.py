@@ -1,6 +1,8 @@
-"""The worker's side of a sandbox: it shuts itself in, before anything foreign is loaded.
+"""The worker's side of a sandbox: it confines itself before it loads foreign code.
 
-Every worker in a sandbox imports this before it has any package but this one, so it imports little.
+With bubblewrap, the worker is in its namespaces already and adds the limits and the filter; with
+Landlock, it also gives up its access to files. Every worker in a sandbox imports this module before
+any package but EnvHub is available, so it imports little.
 """
 
 import ctypes
@@ -15,24 +17,34 @@ from typing import Literal
 
 from envhub.sandbox import landlock, seccomp
 
-Kind = Literal["bubblewrap", "landlock", "none"]
+FILE_MB = 2048
+"""The largest file that a process may write."""
+CPU_SECONDS = 7 * 24 * 3600
+"""The CPU time of one process. Requests have their own limits; this ends what escapes them."""
+_DESCRIPTORS = 4096
+_MB = 2**20
+# Numbers of linux/prctl.h and linux/capability.h
+_NO_NEW_PRIVS = 38
+_CAPABILITIES = struct.pack("=Ii", 0x20080522, 0), bytes(24)
+"""The header of version 3 for the calling process, and empty capability sets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What stands between foreign code and this machine, as a run records it."""
+    """The sandbox and the limits of a worker, as the host sends them to it; None: no limit."""
 
-    sandbox: Kind
+    sandbox: Literal["bubblewrap", "landlock", "none"]
     network: bool
-    """Whether the code can reach it."""
+    """Whether the worker can reach the network."""
     memory_mb: int | None
-    """Of all its processes together, and of each."""
+    """The limit for all its processes together, and for each."""
     processes: int | None
     """Processes and threads."""
     file_mb: int | None
+    """The size of one file."""
 
     def to_json(self) -> dict[str, str | int | bool | None]:
-        """As it stands in a run's record."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
 
@@ -44,17 +56,17 @@ def confine(
     supervisor: int,
     abi: int = landlock.NEWEST,
 ) -> None:
-    """Shut this process in, for good, before it loads anything foreign. It has one thread yet.
+    """Confine this process for good, before it loads foreign code and starts threads.
 
     Args:
-        protection: What it is to be kept from.
-        scratch: The directory that it may write to.
-        readable: What it may read besides the system.
-        supervisor: A socket whose other end `bounds.supervise` reads; closed here.
-        abi: The version of Landlock to use if the kernel has it.
+        protection: The sandbox and the limits.
+        scratch: The directory that the process may write to.
+        readable: What the process may read besides the system.
+        supervisor: A socket whose other end `supervisor.supervise` reads; closed here.
+        abi: The newest version of Landlock to use.
     """
     if len(list(Path("/proc/self/task").iterdir())) > 1:
-        raise RuntimeError("A process with several threads cannot be shut in: only one would be.")
+        raise RuntimeError("A process with several threads cannot be confined: only one would be.")
     limit(protection.memory_mb)
     _give_up_privileges()
     if protection.sandbox == "landlock":
@@ -82,48 +94,31 @@ def confine(
     os.close(listener)
 
 
-_NO_NEW_PRIVS = 38
-
-_CAPABILITIES = struct.pack("=Ii", 0x20080522, 0), bytes(24)
-"""The header of version 3 for the caller, and no capability in any set."""
-
-
-def _give_up_privileges() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or libc.capset(*_CAPABILITIES) != 0:
-        raise OSError(ctypes.get_errno(), "Privileges could not be given up")
-
-
-FILE_MB = 2048
-"""The size of one file."""
-
-CPU_SECONDS = 7 * 24 * 3600
-"""The time of one process. Requests have limits of their own; this ends what escapes them."""
-
-_DESCRIPTORS = 4096
-
-_MB = 2**20
-
-
 def limit(memory_mb: int | None) -> None:
-    """Take on the limits that the kernel keeps for each process. They pass to all it starts.
+    """Set the limits that the kernel enforces for each process; child processes inherit them.
 
-    Memory is bounded by `RLIMIT_DATA`: what a process has for itself to write on. `RLIMIT_AS` would
-    also count what is only mapped: the sparse memory that observations cross in, the address space
-    that CUDA and LLVM reserve.
+    Memory is limited by `RLIMIT_DATA`: the private, writable memory of a process. `RLIMIT_AS` would
+    also count memory that is only mapped: the sparse memory that observations cross in, the address
+    space that CUDA and LLVM reserve.
 
     Args:
-        memory_mb: The private memory of one process; None leaves it unbounded.
+        memory_mb: The private memory of one process; None: no limit.
     """
-    bounds = [
+    limits = [
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, FILE_MB * _MB),
         (resource.RLIMIT_CPU, CPU_SECONDS),
         (resource.RLIMIT_NOFILE, _DESCRIPTORS),
     ]
     if memory_mb is not None:
-        bounds.append((resource.RLIMIT_DATA, memory_mb * _MB))
-    for kind, bound in bounds:
-        _, hard = resource.getrlimit(kind)
-        lowest = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        resource.setrlimit(kind, (lowest, lowest))
+        limits.append((resource.RLIMIT_DATA, memory_mb * _MB))
+    for name, value in limits:
+        _, hard = resource.getrlimit(name)
+        lowest = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(name, (lowest, lowest))
+
+
+def _give_up_privileges() -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or libc.capset(*_CAPABILITIES) != 0:
+        raise OSError(ctypes.get_errno(), "Could not give up privileges")

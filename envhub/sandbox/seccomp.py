@@ -1,9 +1,9 @@
-"""A seccomp filter: calls that a worker has no use for fail, and new processes are asked for.
+"""A seccomp filter: system calls that no worker needs fail, and new processes need permission.
 
-The filter names what fails, by call and sometimes by an argument, and lets the rest pass. Calls
-that are younger than this list fail as if the kernel did not know them. A new process or thread
-waits for an answer from outside, which is how their number is bounded: `RLIMIT_NPROC` counts all
-processes of a user, and does not bind root.
+The filter lists the calls that fail, some only with certain arguments, and allows the rest. Calls
+that are newer than this list fail as if the kernel did not know them. A new process or thread
+waits for the supervisor's answer, which limits their number: `RLIMIT_NPROC` counts all processes of
+a user, and does not apply to root.
 """
 
 import ctypes
@@ -21,54 +21,54 @@ class Rule(NamedTuple):
 
     call: str
     error: int = errno.EPERM
-    """The error number; 0: it does nothing, and says that it worked."""
+    """The error number; 0: the call does nothing and reports success."""
     argument: int | None = None
-    """Which one; None: it fails always."""
+    """The index of the argument; None: the call always fails."""
     values: tuple[int, ...] = ()
     mask: int = _EVERY_BIT
     """The bits of the argument that are compared with `values`."""
     listed: bool = True
-    """Whether it fails if the argument is one of the values, or if it is none of them."""
+    """True: fail if the argument is one of the values. False: fail if it is not."""
 
 
 def refuse(calls: str, error: int = errno.EPERM) -> tuple[Rule, ...]:
-    """These calls, named in one text, fail always."""
+    """Let calls, separated by spaces, always fail."""
     return tuple(Rule(call, error) for call in calls.split())
 
 
 def only(call: str, argument: int, *values: int, mask: int = _EVERY_BIT) -> Rule:
-    """A call fails unless its argument is one of these."""
+    """Let a call fail unless its argument is one of the values."""
     return Rule(call, errno.EPERM, argument, values, mask, listed=False)
 
 
 def never(call: str, argument: int, *values: int, mask: int = _EVERY_BIT) -> Rule:
-    """A call fails if its argument is one of these."""
+    """Let a call fail if its argument is one of the values."""
     return Rule(call, errno.EPERM, argument, values, mask)
 
 
 def trouble() -> str | None:
-    """Why filters do not work here; None if they do."""
+    """Return the reason why filters do not work here; None if they work."""
     machine = os.uname().machine
     if machine not in _MACHINES:
-        return f"its filter is written for {' and '.join(_MACHINES)}, not {machine}"
+        return f"its seccomp filter supports {' and '.join(_MACHINES)}, not {machine}"
     if _seccomp(_GET_ACTION_AVAIL, 0, struct.pack("=I", _ASK)) != 0:
         return f"seccomp: {os.strerror(ctypes.get_errno())}"
     return None
 
 
 def install(rules: Iterable[Rule]) -> int:
-    """Bind the calling thread and all that it starts, for good.
+    """Install the filter for good, for the calling thread and its children.
 
-    It has already forbidden itself new privileges.
+    The caller must have set `no_new_privs`.
 
     Returns:
-        A descriptor for `bounds.supervise`. Whoever holds it decides, so it must be gone before
-        foreign code comes.
+        A descriptor for `supervisor.supervise`. Its holder decides about new processes, so it must
+        be closed here before foreign code is loaded.
     """
     program = assemble(rules, os.uname().machine)
     code = ctypes.create_string_buffer(program, len(program))
     head = struct.pack("=HxxxxxxQ", len(program) // _INSTRUCTION.size, ctypes.addressof(code))
-    for flags in (_LISTEN | _UNHURRIED, _LISTEN):  # the former since Linux 5.19
+    for flags in (_LISTEN | _WAIT_KILLABLE, _LISTEN):  # the former since Linux 5.19
         listener = _seccomp(_SET_MODE_FILTER, flags, head)
         if listener >= 0:
             return listener
@@ -88,7 +88,7 @@ _ALLOW, _ASK, _FAIL, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 
 _SET_MODE_FILTER, _GET_ACTION_AVAIL = 1, 2
 
-_LISTEN, _UNHURRIED = 1 << 3 | 1 << 2, 1 << 5
+_LISTEN, _WAIT_KILLABLE = 1 << 3 | 1 << 2, 1 << 5
 """NEW_LISTENER with SPEC_ALLOW, without which older kernels slow the process down, and
 WAIT_KILLABLE_RECV."""
 
@@ -98,11 +98,11 @@ _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _ASKED = ("clone", "fork", "vfork")
 
 _LAST = 469
-"""The number of the youngest call that was looked at, `file_setattr` of Linux 6.17."""
+"""The number of the newest call that was considered, `file_setattr` of Linux 6.17."""
 
 
 def assemble(rules: Iterable[Rule], machine: str) -> bytes:
-    """The filter as a program for the kernel; calls that the machine does not have are left out."""
+    """Return the kernel's program for the rules; calls that the machine lacks are left out."""
     column, architecture = _MACHINES[machine]
     asked = [_CALLS[call][column] for call in _ASKED]
     blocks: dict[int | None, list[bytes]] = {number: [] for number in asked}
@@ -114,7 +114,7 @@ def assemble(rules: Iterable[Rule], machine: str) -> bytes:
         _INSTRUCTION.pack(_EQUAL, 1, 0, architecture),
         _INSTRUCTION.pack(_RETURN, 0, 0, _KILL),
         _INSTRUCTION.pack(_LOAD, 0, 0, _NUMBER),
-        _INSTRUCTION.pack(_AT_LEAST, 0, 1, _LAST + 1),  # also those of the x32 architecture
+        _INSTRUCTION.pack(_AT_LEAST, 0, 1, _LAST + 1),  # also the calls of the x32 architecture
         _INSTRUCTION.pack(_RETURN, 0, 0, _FAIL | errno.ENOSYS),
     ]
     for number, block in blocks.items():
@@ -135,8 +135,8 @@ def _compile(rule: Rule) -> list[bytes]:
         for value in rule.values:
             code += [_INSTRUCTION.pack(_EQUAL, 0, 1, value), fail]
         return code
-    for left, value in zip(range(len(rule.values), 0, -1), rule.values, strict=True):
-        code.append(_INSTRUCTION.pack(_EQUAL, left, 0, value))  # over the others and the failure
+    for jump, value in zip(range(len(rule.values), 0, -1), rule.values, strict=True):
+        code.append(_INSTRUCTION.pack(_EQUAL, jump, 0, value))  # over the others and the failure
     return [*code, fail]
 
 
@@ -149,20 +149,20 @@ def _seccomp(operation: int, flags: int, argument: bytes) -> int:
 # What fails
 
 _CLONE_NEW = 0x7E020080
-"""Every flag of `clone` that makes a namespace."""
+"""Every flag of `clone` that creates a namespace."""
 
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
 
-_STREAM, _SEQPACKET, _KIND_OF_SOCKET = 1, 5, 0xF
+_STREAM, _SEQPACKET, _SOCKET_TYPE = 1, 5, 0xF
 
 _TYPED_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX type into a terminal."""
 
-_OF_FILE_SYSTEMS = (ord("f") << 8, ord("X") << 8, 0x94 << 8)
-"""The ioctls of file systems, which change what is open for reading only."""
+_FILE_SYSTEM_IOCTLS = (ord("f") << 8, ord("X") << 8, 0x94 << 8)
+"""They change files that are open for reading only."""
 
-_OWNER_OF_SIGNALS = (8, 15)
-"""F_SETOWN and F_SETOWN_EX have the kernel send a signal."""
+_SIGNAL_OWNER = (8, 15)
+"""F_SETOWN and F_SETOWN_EX make the kernel send a signal."""
 
 _ALWAYS = (
     *refuse("ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd"),
@@ -173,7 +173,7 @@ _ALWAYS = (
     *refuse("init_module finit_module delete_module kexec_load kexec_file_load reboot"),
     *refuse("swapon swapoff quotactl quotactl_fd sethostname setdomainname"),
     *refuse("settimeofday clock_settime adjtimex clock_adjtime"),
-    # Its flags lie in memory, where no filter sees them; the C library then uses clone.
+    # Its flags are in memory, where no filter sees them; the C library falls back to clone.
     *refuse("clone3", errno.ENOSYS),
     only("clone", 0, 0, mask=_CLONE_NEW),
     never("ioctl", 1, *_TYPED_INPUT),
@@ -190,7 +190,7 @@ _UNGUARDED_METADATA = (
 _SHARED_WITH_OTHERS = (
     *refuse("shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl"),
     *refuse("mq_open mq_unlink inotify_add_watch migrate_pages move_pages"),
-    never("ioctl", 1, *_OF_FILE_SYSTEMS, mask=0xFF00),
+    never("ioctl", 1, *_FILE_SYSTEM_IOCTLS, mask=0xFF00),
     # These take a process, or 0 for the caller.
     *(only(call, 0, 0) for call in ("prlimit64", "sched_setaffinity", "sched_setattr")),
     *(only(call, 0, 0) for call in ("sched_setparam", "sched_setscheduler")),
@@ -201,24 +201,24 @@ _SHARED_WITH_OTHERS = (
 
 
 def rules_in_namespaces(*, network: bool, root: bool) -> tuple[Rule, ...]:
-    """What fails where namespaces already hide files, processes and, without it, the network.
+    """Return the rules for a process whose namespaces hide files and processes already.
 
     Args:
-        network: Whether the network is shared with others.
-        root: Whether the caller is root outside: then it owns the device nodes.
+        network: Whether the network is shared with others; otherwise it is hidden too.
+        root: Whether the caller is root outside, and so owns the device nodes.
     """
     metadata = _UNGUARDED_METADATA if root else ()
     if network:
         return (*_ALWAYS, *metadata, *_internet())
-    # vsock, for one, knows no namespaces.
+    # Some families, e.g. vsock, ignore namespaces.
     return (*_ALWAYS, *metadata, only("socket", 0, _UNIX, _INET, _INET6, _NETLINK))
 
 
 def rules_beside_landlock(*, network: bool, abi: int, pid: int) -> tuple[Rule, ...]:
-    """What fails where only Landlock stands between a process and the others.
+    """Return the rules for a process that only Landlock separates from the others.
 
     Args:
-        network: Whether the Internet may be reached.
+        network: Whether the process may reach the Internet.
         abi: The version of Landlock.
         pid: The process that the rules are for.
     """
@@ -231,11 +231,11 @@ def rules_beside_landlock(*, network: bool, abi: int, pid: int) -> tuple[Rule, .
 
 
 def _internet() -> tuple[Rule, ...]:
-    """No sockets but those of the Internet, and pairs that cannot be connected to anything else."""
+    """Allow only Internet sockets, and pairs that cannot be connected to anything else."""
     return (
         only("socket", 0, _INET, _INET6, _NETLINK),
         only("socketpair", 0, _UNIX),
-        only("socketpair", 1, _STREAM, _SEQPACKET, mask=_KIND_OF_SOCKET),
+        only("socketpair", 1, _STREAM, _SEQPACKET, mask=_SOCKET_TYPE),
     )
 
 
@@ -254,7 +254,7 @@ def _signalling(pid: int) -> tuple[Rule, ...]:
     return (
         *(only(call, 0, pid) for call in to_itself),
         *refuse("tkill pidfd_send_signal"),
-        never("fcntl", 1, *_OWNER_OF_SIGNALS),
+        never("fcntl", 1, *_SIGNAL_OWNER),
         never("ioctl", 1, 0x8901, 0x8902),  # FIOSETOWN and SIOCSPGRP do the same
     )
 

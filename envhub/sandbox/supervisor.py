@@ -1,7 +1,7 @@
-"""What the guard of a worker in a sandbox bounds from outside: the number and memory of processes.
+"""The limits that the guard enforces on a sandboxed worker: number and memory of its processes.
 
-What the kernel can bound, the worker takes on itself: `envhub.sandbox.inside`. Every guard imports
-this, so it imports little: pathlib alone would take 12 ms.
+The worker sets the limits that the kernel enforces itself (`envhub.sandbox.inside`). Every guard
+imports this module, so it imports little: pathlib alone would take 12 ms.
 """
 
 import errno
@@ -18,18 +18,18 @@ _MB = 2**20
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
-_PAUSE = 0.1
+_COUNT_INTERVAL = 0.1
 """Seconds between two counts, which take some milliseconds when there are many processes."""
 
 _RECEIVE, _SEND, _NOTIFICATION, _CONTINUE = 0xC0502100, 0xC0182101, 80, 1
-"""Of linux/seccomp.h: two ioctls, the size of a request, and the flag that lets a call go on."""
+"""Of linux/seccomp.h: two ioctls, the size of a request, and the flag that continues a call."""
 
 
 def processes() -> int:
-    """How many processes and threads one worker may have; libraries start some a core.
+    """Return how many processes and threads a worker may have; libraries start some per core.
 
-    Those that were let through and have not begun cannot be counted: a storm of them may come to
-    twice as many.
+    Processes that were allowed but have not started yet cannot be counted: a burst may reach twice
+    the limit.
     """
     return 256 + 4 * (os.cpu_count() or 1)
 
@@ -38,24 +38,33 @@ def supervise(connection: socket.socket, root: int) -> None:
     """Decide about the new processes of a worker until it has ended.
 
     Args:
-        connection: Where the worker sends the descriptor on which it asks; closed at the end.
-        root: Whose descendants are counted; the worker's are among them, wherever they hide.
+        connection: Receives the descriptor of the worker's requests; closed at the end.
+        root: The process whose descendants are counted, including all of the worker's.
     """
     with connection:
         _, received, _, _ = socket.recv_fds(connection, 1, 1)
-    for listener in received:  # none if it died before
+    for listener in received:  # empty if the worker died before
         _answer(listener, _admission(root, processes()))
 
 
+def too_much_memory(root: int, memory_mb: int) -> bool:
+    """Whether the descendants of a process together use more; shared memory counts once."""
+    pids = list(_descendants(root))
+    if sum(_resident(pid) for pid in pids) <= memory_mb * _MB:
+        return False
+    # Exact, but the kernel takes milliseconds for it.
+    return sum(_proportional(pid) for pid in pids) > memory_mb * _MB
+
+
 def _answer(listener: int, may_start: Callable[[], bool]) -> None:
-    """Answer requests for new processes until nobody is left who could ask."""
+    """Answer requests for new processes until no process of the worker is left."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     try:
         while poll.poll()[0][1] & select.POLLIN:
             _answer_one(listener, may_start)
     finally:
-        os.close(listener)  # without it, nothing more can be started
+        os.close(listener)  # from now on nothing can be started
 
 
 def _answer_one(listener: int, may_start: Callable[[], bool]) -> None:
@@ -66,33 +75,25 @@ def _answer_one(listener: int, may_start: Callable[[], bool]) -> None:
         error, flags = (0, _CONTINUE) if may_start() else (-errno.EAGAIN, 0)
         fcntl.ioctl(listener, _SEND, struct.pack("=QqiI", number, 0, error, flags))
     except OSError as exc:
-        if exc.errno != errno.ENOENT:  # who asked has died meanwhile
+        if exc.errno != errno.ENOENT:  # the process that asked has died meanwhile
             raise
 
 
-def _admission(root: int, bound: int) -> Callable[[], bool]:
-    most, counted = bound, -math.inf  # how many there can be at most, and when that was seen
+def _admission(root: int, limit: int) -> Callable[[], bool]:
+    """Return a function that decides whether one more process or thread may start."""
+    most, counted_at = limit, -math.inf  # an upper bound of the count, and its time
 
     def may_start() -> bool:
-        nonlocal most, counted
-        if most >= bound and time.monotonic() > counted + _PAUSE:
+        nonlocal most, counted_at
+        if most >= limit and time.monotonic() > counted_at + _COUNT_INTERVAL:
             most = sum(len(_threads(pid)) for pid in _descendants(root))
-            counted = time.monotonic()
-        if most >= bound:
+            counted_at = time.monotonic()
+        if most >= limit:
             return False
         most += 1
         return True
 
     return may_start
-
-
-def too_much_memory(root: int, memory_mb: int) -> bool:
-    """Whether the descendants of a process use more together; what they share counts once."""
-    pids = list(_descendants(root))
-    if sum(_resident(pid) for pid in pids) <= memory_mb * _MB:
-        return False
-    # Exact, but the kernel takes milliseconds for it.
-    return sum(_proportional(pid) for pid in pids) > memory_mb * _MB
 
 
 def _resident(pid: int) -> int:
@@ -104,7 +105,7 @@ def _proportional(pid: int) -> int:
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
-    return _resident(pid)  # it has ended, or hides this
+    return _resident(pid)  # the process has ended, or the file is not readable
 
 
 def _descendants(root: int) -> Iterator[int]:
@@ -119,7 +120,7 @@ def _descendants(root: int) -> Iterator[int]:
 def _threads(pid: int) -> list[str]:
     try:
         return [f"/proc/{pid}/task/{thread}" for thread in os.listdir(f"/proc/{pid}/task")]
-    except OSError:  # it has ended
+    except OSError:  # the process has ended
         return []
 
 

@@ -1,4 +1,4 @@
-"""The environment variables that a worker may see. Everything else is cleared."""
+"""The environment variables of a worker. All others are cleared."""
 
 import os
 import re
@@ -14,21 +14,24 @@ _ALLOWED = frozenset({
 
 _ALLOWED_PREFIXES = ("LC_", "MUJOCO_", "NVIDIA_", "__EGL_")
 
+_SEARCHED = ("LD_LIBRARY_PATH", "PATH", "PYTHONPATH")
+"""Lists of directories. An empty or relative part would mean the directory of a process, which for
+a worker is one that foreign code can write to."""
 _SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL")
 
-# One thread a worker: more workers than cores would otherwise fight for them.
+# One thread per worker, so that workers do not compete for the cores.
 _THREADS = ("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def worker_variables(
     scratch: Path, *, given: Mapping[str, str] | None = None, isolated: bool = False
 ) -> dict[str, str]:
-    """The whole environment of a worker whose home and temporary directory is `scratch`.
+    """Return the whole environment of a worker whose home and temporary directory is `scratch`.
 
     Args:
-        scratch: An empty directory of the worker's own.
-        given: The variables to choose from; this process's own unless said.
-        isolated: Whether it runs in a runtime, which sees no packages of the host.
+        scratch: An empty directory for this worker only.
+        given: The variables to choose from; None: those of this process.
+        isolated: Whether the worker runs in a runtime, which sees no packages of the host.
     """
     source = os.environ if given is None else given
     chosen = {
@@ -36,6 +39,9 @@ def worker_variables(
         for name, value in source.items()
         if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET.search(name)
     }
+    for name in _SEARCHED:
+        if name in chosen:
+            chosen[name] = _absolute_parts(chosen[name])
     for name in _THREADS:
         chosen.setdefault(name, "1")
     if isolated:
@@ -47,13 +53,23 @@ def worker_variables(
     return chosen | fixed | scratch_variables(scratch)
 
 
+def guard_variables() -> dict[str, str]:
+    """The whole environment of a guard: what the interpreter may need to be loaded."""
+    libraries = _absolute_parts(os.environ.get("LD_LIBRARY_PATH", ""))
+    return {"LD_LIBRARY_PATH": libraries} if libraries else {}
+
+
 def user_variables(*, isolated: bool) -> dict[str, str]:
-    """The user's own variables, without those that bring the host's packages into a runtime."""
+    """Return the user's variables; for a runtime without those that add the host's packages."""
     left_out = ("PYTHONPATH", "PYTHONHOME") if isolated else ()
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
 def scratch_variables(scratch: Path) -> dict[str, str]:
-    """Those that differ from worker to worker."""
-    # Mesa looks past HOME.
+    """Return the variables that differ from worker to worker."""
+    # Mesa looks for its cache in XDG_CACHE_HOME, but not in HOME.
     return dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))
+
+
+def _absolute_parts(listed: str) -> str:
+    return ":".join(part for part in listed.split(":") if part.startswith("/"))

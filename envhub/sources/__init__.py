@@ -1,1 +1,1 @@
-"""From a reference to verified files. Runs in the host, and executes nothing of what it fetches."""
+"""Turn a reference into verified files. Runs in the host and never executes fetched code."""

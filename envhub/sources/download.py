@@ -1,4 +1,4 @@
-"""Files of the Hub: fetched, several at once, and checked against the listing."""
+"""Download files of the Hub, several at once, and check each against the Hub's listing."""
 
 import shutil
 import threading
@@ -15,110 +15,113 @@ from envhub.sources.git import pointer_id
 from envhub.sources.hub import Hub, Listed
 from envhub.sources.store import StoredFile
 
-_AT_ONCE = 8
-"""Downloads of small files; each waits for two answers of the Hub."""
-_SMALL = 2**20
-_LOOK = 0.5
-"""Seconds between two looks at how much of a large file has come."""
+_THREADS = 8
+"""Parallel downloads of small files; each waits for two answers of the Hub."""
+_SMALL_BYTES = 2**20
+_PROGRESS_INTERVAL = 0.5
+"""Seconds between two reports about a large file."""
 
 OnProgress = Callable[[int, int, int, int], None]
 """Files done, files in all, bytes done, bytes in all."""
 
 
 def download(
-    wanted: list[Listed], ref: HubRef, hub: Hub, staged: Path, on_progress: OnProgress
+    listing: list[Listed], ref: HubRef, hub: Hub, staged: Path, on_progress: OnProgress
 ) -> dict[str, StoredFile]:
-    """Fetch files and check each, small ones several at once; the first failure ends it.
+    """Download files and check each, small ones several at once; stop at the first failure.
 
     Args:
-        wanted: The files.
-        ref: Where they are, pinned.
+        listing: The files to download.
+        ref: Their repository and commit.
         hub: The Hub to ask.
-        staged: Where its `files` are to go.
-        on_progress: Receives how far it is.
+        staged: The directory whose `files` receives them.
+        on_progress: Receives the progress.
 
     Raises:
-        SourceUnavailable: One could not be had.
-        SourceCorrupt: One has other bytes than the listing says.
+        SourceUnavailable: A file could not be downloaded.
+        SourceCorrupt: A file differs from the listing.
     """
     assert ref.revision is not None
     commit = ref.revision
-    total, done = sum(one.size for one in wanted), 0
+    total_bytes, done_bytes = sum(file.size for file in listing), 0
     cache = staged / "cache"
-    files: dict[str, StoredFile] = {}
+    done: dict[str, StoredFile] = {}
 
-    def fetch(one: Listed) -> StoredFile:
-        content = _read(hub.download(ref.repo_id, commit, one.path, cache), one, ref)
-        checked = _checked(content, one, ref)
-        target = staged / "files" / one.path
+    def fetch(file: Listed) -> StoredFile:
+        content = _read(hub.download(ref.repo_id, commit, file.path, cache), file, ref)
+        stored = _check(content, file, ref)
+        target = staged / "files" / file.path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-        return checked
+        return stored
 
-    def tell(under_way: int = 0) -> None:
-        on_progress(len(files), len(wanted), min(done + under_way, total), total)
+    def report(partial_bytes: int = 0) -> None:
+        received = min(done_bytes + partial_bytes, total_bytes)
+        on_progress(len(done), len(listing), received, total_bytes)
 
-    tell()
-    for one, checked in _together(fetch, [one for one in wanted if one.size <= _SMALL]):
-        files[one.path] = checked
-        done += one.size
-        tell()
-    for one in wanted:
-        if one.size > _SMALL:
-            with _watching(cache, tell):
-                checked = fetch(one)
-            files[one.path] = checked
-            done += one.size
-            tell()
+    report()
+    small = [file for file in listing if file.size <= _SMALL_BYTES]
+    for file, stored in _fetch_in_threads(fetch, small):
+        done[file.path] = stored
+        done_bytes += file.size
+        report()
+    for file in listing:
+        if file.size > _SMALL_BYTES:
+            with _reporting(cache, report):
+                stored = fetch(file)
+            done[file.path] = stored
+            done_bytes += file.size
+            report()
     shutil.rmtree(cache, ignore_errors=True)
-    return {one.path: files[one.path] for one in wanted}
+    return {file.path: done[file.path] for file in listing}
 
 
-def _together(
-    fetch: Callable[[Listed], StoredFile], wanted: list[Listed]
+def _fetch_in_threads(
+    fetch: Callable[[Listed], StoredFile], listing: list[Listed]
 ) -> Iterator[tuple[Listed, StoredFile]]:
-    """Fetch files in several threads. A failure waits for what is under way, an interrupt not."""
-    left, fetched = list(reversed(wanted)), SimpleQueue[tuple[Listed, Future[StoredFile]]]()
+    """Fetch files in several threads. A failure waits for running downloads, an interrupt not."""
+    remaining = list(reversed(listing))
+    finished = SimpleQueue[tuple[Listed, Future[StoredFile]]]()
 
     def work() -> None:
-        while left:
-            with suppress(IndexError):  # another thread took the last one
-                one, future = left.pop(), Future[StoredFile]()
+        while remaining:
+            with suppress(IndexError):  # another thread took the last file
+                file, future = remaining.pop(), Future[StoredFile]()
                 try:
-                    future.set_result(fetch(one))
+                    future.set_result(fetch(file))
                 except BaseException as exc:  # noqa: BLE001, RUF100 - handed to the caller
                     future.set_exception(exc)
-                fetched.put((one, future))
+                finished.put((file, future))
 
-    # An executor's threads would be waited for when the interpreter ends.
-    threads = [threading.Thread(target=work, daemon=True) for _ in wanted[:_AT_ONCE]]
+    # Not an executor: the interpreter would wait for its threads before it ends.
+    threads = [threading.Thread(target=work, daemon=True) for _ in listing[:_THREADS]]
     for thread in threads:
         thread.start()
     try:
-        for _ in wanted:
-            one, future = fetched.get()
-            yield one, future.result()
+        for _ in listing:
+            file, future = finished.get()
+            yield file, future.result()
     except Exception:
-        left.clear()
+        remaining.clear()
         for thread in threads:
             thread.join()
         raise
     finally:
-        left.clear()
+        remaining.clear()
 
 
 @contextmanager
-def _watching(cache: Path, tell: Callable[[int], None]) -> Iterator[None]:
-    """Tell now and then how much of a file has come, as the client's directory shows it."""
+def _reporting(cache: Path, report: Callable[[int], None]) -> Iterator[None]:
+    """Report regularly how many bytes of a file the client has written to its cache."""
     ended = threading.Event()
 
     def watch() -> None:
         most = 0
-        while not ended.wait(_LOOK):
-            with suppress(OSError):  # it has just been renamed
-                now = sum(path.stat().st_size for path in cache.rglob("*.incomplete"))
-                most = max(most, now)
-                tell(most)
+        while not ended.wait(_PROGRESS_INTERVAL):
+            with suppress(OSError):  # the file has just been renamed
+                received = sum(path.stat().st_size for path in cache.rglob("*.incomplete"))
+                most = max(most, received)
+                report(most)
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()
@@ -129,23 +132,22 @@ def _watching(cache: Path, tell: Callable[[int], None]) -> Iterator[None]:
         thread.join()
 
 
-def _read(path: Path, one: Listed, ref: HubRef) -> bytes:
+def _read(path: Path, file: Listed, ref: HubRef) -> bytes:
     size = path.stat().st_size
-    if size != one.size:  # before it is read: the Hub's promise is what bounds the memory
+    if size != file.size:  # checked before reading: the listed size bounds the memory
         raise SourceCorrupt(
-            f"{one.path} of {ref} came with {size} bytes instead of {one.size}. Nothing was "
-            "executed."
+            f"{file.path} of {ref} has {size} bytes instead of {file.size}. Nothing was executed."
         )
     return path.read_bytes()
 
 
-def _checked(content: bytes, one: Listed, ref: HubRef) -> StoredFile:
+def _check(content: bytes, file: Listed, ref: HubRef) -> StoredFile:
     sha256, blob_id = store.digests(content)
-    large = one.large_sha256 is not None
-    found = pointer_id(sha256, len(content)) if large else blob_id
-    if found != one.blob_id:
+    large = file.large_sha256 is not None
+    actual_id = pointer_id(sha256, len(content)) if large else blob_id
+    if actual_id != file.blob_id:
         raise SourceCorrupt(
-            f"{one.path} of {ref} came with other bytes than the commit has: {found} "
-            f"instead of {one.blob_id}. Nothing was executed."
+            f"{file.path} of {ref} differs from the commit: its id is {actual_id} instead of "
+            f"{file.blob_id}. Nothing was executed."
         )
-    return StoredFile(sha256, len(content), one.blob_id, large)
+    return StoredFile(sha256, len(content), file.blob_id, large)

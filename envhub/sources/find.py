@@ -1,4 +1,4 @@
-"""From texts to sources: what a reference means, and what `--policy` means."""
+"""Find the source that a reference names: a plugin, a local file, or a file of the Hub."""
 
 import hashlib
 import re
@@ -25,7 +25,7 @@ from envhub.types import (
 )
 
 _LEAST_MB = 2048
-"""What a worker in a sandbox may use, however little memory is free."""
+"""The memory that a sandboxed worker may always use, however little is free."""
 
 
 def find_source(
@@ -35,18 +35,18 @@ def find_source(
     message: Callable[[str], None] = lambda _: None,
     on_progress: OnProgress = lambda *_: None,
 ) -> Source:
-    """What a reference means; files of the Hub are fetched, if somebody agreed to run them.
+    """Return the source that a reference names; files of the Hub are fetched if they are trusted.
 
     Args:
         text: The reference.
-        options: How the source is had.
-        message: Receives what a moving reference was resolved to.
+        options: How to get and protect files of the Hub.
+        message: Receives the commit that a moving reference was resolved to.
         on_progress: Receives the progress of downloads.
 
     Raises:
-        UsageError: There is no such benchmark, or the reference is not pinned.
+        UsageError: The benchmark does not exist, or the reference is not pinned.
         RemoteCodeRefused: Nobody agreed to run the code.
-        SourceError: It cannot be had as it should be.
+        SourceError: The source is not available, or differs from its commit.
     """
     match parse(text):
         case NameRef(name=name):
@@ -76,7 +76,7 @@ def _find_on_hub(
         if Path(text).exists():
             raise UsageError(f"{text} means a Hub repository; for the local path write ./{text}")
         raise refusal(ref, decision)
-    sandbox = choose(options.sandbox)  # before anything is asked for
+    sandbox = choose(options.sandbox)  # before the first request
     if not ref.pinned:
         ref = resolve(ref, Hub(private=options.private)).ref
         message(f"{text} is {ref} now.")
@@ -106,14 +106,13 @@ def _find_on_hub(
 
 
 def locate(ref: PathRef) -> FileSource:
-    """The file that a local reference means.
+    """Return the file that a local reference names.
 
     Raises:
-        UsageError: There is none.
+        UsageError: The file does not exist or cannot be read.
     """
-    path = Path(ref.path)
     try:
-        return _locate(ref, path)
+        return _locate(ref, Path(ref.path))
     except OSError as exc:
         raise UsageError(f"{ref} cannot be read: {exc.strerror or exc}.") from exc
     except UnicodeEncodeError as exc:
@@ -131,7 +130,7 @@ def _locate(ref: PathRef, path: Path) -> FileSource:
     elif path.suffix != ".py" or not path.is_file():
         raise UsageError(f"{ref} is not a Python file: name a .py file or a directory.")
     file = path.resolve(strict=True)
-    with file.open("rb") as opened:  # readable: said here rather than by a worker
+    with file.open("rb") as opened:  # an unreadable file fails here, not in a worker
         opened.read(1)
     plain = file.parent.name if file.stem == "env" else file.stem
     name = re.sub(r"[^A-Za-z0-9._+-]", "-", plain).lstrip("._+-")[:200] or "local"

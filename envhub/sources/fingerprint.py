@@ -1,4 +1,4 @@
-"""What a source is, byte by byte: for the run's record, and to notice that it has changed."""
+"""Hash the files of a source: for the run's record, and to notice changes."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ _SKIPPED = frozenset({"__pycache__", "runs", "node_modules"})
 
 
 def identify(source: Source) -> dict[str, Any]:
-    """The part of `run.json` that says which code was run."""
+    """Return the part of `run.json` that says which code was run."""
     match source:
         case PluginSource(name=name):
             plugin = find(name)
@@ -30,10 +30,10 @@ def identify(source: Source) -> dict[str, Any]:
 
 
 def hash_directory(directory: Path) -> dict[str, str]:
-    """The hash of every file below a directory, by its path.
+    """Return the hash of every file below a directory, by its path.
 
-    Hidden ones, caches and the directories of runs are left out. A directory of very many files is
-    more than a benchmark: then only its Python files count.
+    Hidden files, caches and run directories are left out. If there are more than 5,000 files, only
+    the Python files are hashed.
 
     Raises:
         UsageError: A file cannot be read.
@@ -45,10 +45,10 @@ def hash_directory(directory: Path) -> dict[str, str]:
 
 
 def hash_file(path: Path) -> str:
-    """`sha256:...` of a file's content.
+    """Return `sha256:...` of a file's content.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -58,27 +58,27 @@ def hash_file(path: Path) -> str:
 
 
 def _files(directory: Path) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for parent, folders, names in os.walk(directory):
-        folders[:] = sorted(name for name in folders if not _skipped(Path(parent) / name))
+        folders[:] = sorted(name for name in folders if not _is_skipped(Path(parent) / name))
         for name in sorted(names):
             path = Path(parent) / name
             if not name.startswith(".") and path.is_file():
-                found.append(path)
-        if len(found) > 20 * _MAX_FILES:
+                paths.append(path)
+        if len(paths) > 20 * _MAX_FILES:
             break
-    return found
+    return paths
 
 
-def _skipped(folder: Path) -> bool:
-    """Whether a folder is no part of the code: hidden, a cache, or the directory of a run."""
+def _is_skipped(folder: Path) -> bool:
+    """Whether a folder is not part of the code: hidden, a cache, or the directory of a run."""
     if folder.name.startswith(".") or folder.name in _SKIPPED:
         return True
     return all((folder / name).exists() for name in ("run.json", "episodes.jsonl"))
 
 
 def _installed(distribution: str) -> dict[str, str]:
-    """The hashes that the package's own record gives."""
+    """Return the hashes of a package's Python files, as its own record lists them."""
     files = metadata.distribution(distribution).files or []
     return {
         str(file): f"{file.hash.mode}:{file.hash.value}"

@@ -1,8 +1,8 @@
-"""Git's objects: what ties bytes to a commit. Pure.
+"""Git's objects, which prove that files belong to a commit.
 
 A commit's id is the hash of an object that names a tree; a tree's id is the hash of a list of
-names and ids; a file's id is the hash of its bytes. Who has the objects can check every byte
-against forty digits, wherever the bytes came from.
+names and ids; a file's id is the hash of its bytes. With the objects, every byte can be checked
+against the commit's forty digits, wherever the bytes came from.
 """
 
 import hashlib
@@ -17,16 +17,21 @@ from envhub import process
 from envhub.errors import SourceCorrupt, SourceUnavailable
 
 FILE_MODES = frozenset({"100644", "100755"})
-
 LINK_MODE = "120000"
-
 _TREE_MODE = "40000"
-
 _MAX_ENTRIES = 100_000
+_TIMEOUT = 60.0
+_SILENCE = "10"
+"""Seconds without a byte after which git gives up."""
+# For a git behind a proxy or with its own certificates. The user's configuration is not read.
+_PASSED = (
+    "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE",
+    "all_proxy", "http_proxy", "https_proxy", "no_proxy",
+)  # fmt: skip
 
 
 class BrokenProof(ValueError):
-    """The objects do not add up to the commit."""
+    """The objects do not prove the commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,37 +43,37 @@ class TreeEntry:
 
 
 def object_id(kind: str, content: bytes) -> str:
-    """The id that git gives an object."""
+    """Return the id that git gives an object."""
     header = f"{kind} {len(content)}\0".encode()
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def pointer_id(sha256: str, size: int) -> str:
-    """The id of the pointer file that stands in a tree for a file in large-file storage."""
+    """Return the id of the pointer file that a tree has for a file in large-file storage."""
     text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n"
     return object_id("blob", text.encode())
 
 
 def tree_of(commit: str, content: bytes) -> str:
-    """The tree that a commit object names.
+    """Return the id of the tree that a commit object names.
 
     Raises:
-        BrokenProof: It is another commit's object, or none.
+        BrokenProof: The content is not the object of this commit.
     """
     if object_id("commit", content) != commit:
         raise BrokenProof(f"the commit object is not {commit}")
     first, _, _ = content.partition(b"\n")
-    kind, _, tree = first.partition(b" ")
-    if kind != b"tree" or len(tree) != 40:
+    keyword, _, tree = first.partition(b" ")
+    if keyword != b"tree" or len(tree) != 40:
         raise BrokenProof("the commit object names no tree")
     return tree.decode()
 
 
 def parse_tree(tree: str, content: bytes) -> list[tuple[str, str, str]]:
-    """The entries of a tree object: mode, name, id.
+    """Return the entries of a tree object: mode, name, id.
 
     Raises:
-        BrokenProof: It is another tree's object, or none.
+        BrokenProof: The content is not the object of this tree.
     """
     if object_id("tree", content) != tree:
         raise BrokenProof(f"a tree object is not {tree}")
@@ -82,70 +87,55 @@ def parse_tree(tree: str, content: bytes) -> list[tuple[str, str, str]]:
         try:
             entries.append((mode.decode(), name.decode(), content[end + 1 : end + 21].hex()))
         except UnicodeDecodeError as exc:
-            raise BrokenProof(f"the tree object {tree} has a name that is no text") from exc
+            raise BrokenProof(f"the tree object {tree} has a name that is not UTF-8") from exc
         position = end + 21
     return entries
 
 
 def walk(commit: str, objects: Mapping[str, bytes]) -> dict[str, TreeEntry]:
-    """All files of a commit, by their path, from its objects.
+    """Return all files of a commit by their path, read from its objects.
 
     Args:
-        commit: Its id.
-        objects: The commit's and the trees' contents, by id.
+        commit: The commit's id.
+        objects: The contents of the commit and its trees, by id.
 
     Raises:
-        BrokenProof: An object is missing, or is not what its id says.
+        BrokenProof: An object is missing, or does not match its id.
     """
-    found: dict[str, TreeEntry] = {}
-    waiting = [("", tree_of(commit, _get(objects, commit)))]
-    while waiting:
-        prefix, tree = waiting.pop()
+    files: dict[str, TreeEntry] = {}
+    pending = [("", tree_of(commit, _get(objects, commit)))]
+    while pending:
+        prefix, tree = pending.pop()
         for mode, name, identity in parse_tree(tree, _get(objects, tree)):
             path = f"{prefix}{name}"
             if mode == _TREE_MODE:
-                waiting.append((f"{path}/", identity))
+                pending.append((f"{path}/", identity))
             else:
-                found[path] = TreeEntry(mode, identity)
-            if len(found) + len(waiting) > _MAX_ENTRIES:
+                files[path] = TreeEntry(mode, identity)
+            if len(files) + len(pending) > _MAX_ENTRIES:
                 raise BrokenProof(f"it has more than {_MAX_ENTRIES} files")
-    return found
+    return files
 
 
-def _get(objects: Mapping[str, bytes], identity: str) -> bytes:
-    if identity not in objects:
-        raise BrokenProof(f"the object {identity} is missing")
-    return objects[identity]
-
-
-_TIMEOUT = 60.0
-
-_SILENCE = "10"
-"""Seconds without a byte after which git gives up."""
-
-# What a git behind a proxy or with its own certificates needs; nothing of the user's configuration.
-_PASSED = (
-    "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE",
-    "all_proxy", "http_proxy", "https_proxy", "no_proxy",
-)  # fmt: skip
-
-
-def git_is_there() -> bool:
-    """Whether the proof can be had here at all."""
+def has_git() -> bool:
+    """Whether git is installed, without which there is no proof."""
     return shutil.which("git") is not None
 
 
 def fetch_objects(url: str, commit: str, token: str | None) -> dict[str, bytes]:
-    """The commit object and all tree objects below it, by id; no file's bytes.
+    """Fetch the commit object and all tree objects below it, but no files.
 
     Args:
-        url: Of the repository.
-        commit: Its id.
-        token: For a private repository.
+        url: The repository.
+        commit: The commit's id.
+        token: The user's token, for a private repository.
+
+    Returns:
+        The contents of the objects, by id.
 
     Raises:
-        SourceUnavailable: Git could not fetch them.
-        SourceCorrupt: They are not those of the commit.
+        SourceUnavailable: Git could not fetch the objects.
+        SourceCorrupt: The objects are not those of the commit.
     """
     with tempfile.TemporaryDirectory(prefix="envhub-git-") as place:
         repository = Path(place) / "proof.git"
@@ -157,10 +147,16 @@ def fetch_objects(url: str, commit: str, token: str | None) -> dict[str, bytes]:
             if done is None or done.code != 0:
                 said = done.stderr.strip().splitlines()[-1] if done and done.stderr else "no answer"
                 raise SourceUnavailable(
-                    f"git could not fetch {commit} from {url}: {said}. Without git's objects the "
-                    "files cannot be tied to the commit; try again."
+                    f"git could not fetch {commit} from {url}: {said}. The files cannot be checked "
+                    "against the commit without git's objects; try again."
                 )
         return _collect(repository, commit, environment)
+
+
+def _get(objects: Mapping[str, bytes], identity: str) -> bytes:
+    if identity not in objects:
+        raise BrokenProof(f"the object {identity} is missing")
+    return objects[identity]
 
 
 def _collect(repository: Path, commit: str, environment: dict[str, str]) -> dict[str, bytes]:
@@ -173,34 +169,34 @@ def _collect(repository: Path, commit: str, environment: dict[str, str]) -> dict
                 identity
                 for tree in level
                 for mode, _, identity in parse_tree(tree, objects.get(tree, b""))
-                if mode == "40000" and identity not in objects
+                if mode == _TREE_MODE and identity not in objects
             ]
     except BrokenProof as exc:
-        raise SourceCorrupt(f"What git fetched is not {commit}: {exc}.") from exc
+        raise SourceCorrupt(f"The objects from git are not those of {commit}: {exc}.") from exc
     return objects
 
 
 def _read(repository: Path, names: list[str], environment: dict[str, str]) -> dict[str, bytes]:
-    """The contents of objects, by id."""
+    """Return the contents of objects, by id; missing objects are left out."""
     argv = ["git", "-C", str(repository), "cat-file", "--batch"]
     done = process.run_bytes(
         argv, "\n".join(names).encode() + b"\n", timeout=_TIMEOUT, env=environment
     )
-    found: dict[str, bytes] = {}
+    objects: dict[str, bytes] = {}
     rest = done.stdout if done else b""
     while rest:
         header, _, rest = rest.partition(b"\n")
         words = header.decode(errors="replace").split()
         if len(words) != 3 or not words[2].isdecimal():
-            break  # missing: whoever needs it will say so
+            break  # the caller reports a missing object
         size = int(words[2])
-        found[words[0]], rest = rest[:size], rest[size + 1 :]
-    return found
+        objects[words[0]], rest = rest[:size], rest[size + 1 :]
+    return objects
 
 
 def _environment(home: Path, token: str | None) -> dict[str, str]:
-    chosen = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    chosen |= {
+    variables = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    variables |= {
         "HOME": str(home),
         "GIT_ALLOW_PROTOCOL": "http:https",
         "GIT_CONFIG_GLOBAL": os.devnull,
@@ -209,10 +205,10 @@ def _environment(home: Path, token: str | None) -> dict[str, str]:
         "GIT_HTTP_LOW_SPEED_TIME": _SILENCE,
         "GIT_TERMINAL_PROMPT": "0",
     }
-    if token is not None:  # not on the command line, which others on the machine can read
-        chosen |= {
+    if token is not None:  # other users of the machine could read it on the command line
+        variables |= {
             "GIT_CONFIG_COUNT": "1",
             "GIT_CONFIG_KEY_0": "http.extraHeader",
             "GIT_CONFIG_VALUE_0": f"Authorization: Bearer {token}",
         }
-    return chosen
+    return variables

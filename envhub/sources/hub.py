@@ -1,4 +1,4 @@
-"""The Hugging Face Hub. The only importer of `huggingface_hub`."""
+"""The client of the Hugging Face Hub. The only module that imports `huggingface_hub`."""
 
 import errno
 import os
@@ -12,16 +12,19 @@ import msgspec
 
 from envhub.errors import HubUnreachable, SourceUnavailable
 
-_PUBLIC = "https://huggingface.co"
-
 TAG = "envhub"
 """The tag of repositories that hold a benchmark."""
-
+_PUBLIC_HUB = "https://huggingface.co"
 _TIMEOUT = 10.0
 """Seconds that the Hub may be silent."""
-
-_MOST = 50_000
-"""Entries of a listing: no Hub can fill the memory."""
+_MAX_ENTRIES = 50_000
+"""Entries of a listing that are read, so that no Hub can fill the memory."""
+_FILE_ERRORS = frozenset(
+    (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS)
+)
+"""Errors of the files that the client writes, not of the network."""
+_TRANSPORT = frozenset({"httpx", "httpx2", "httpcore", "requests", "urllib3", "huggingface_hub"})
+"""Packages whose exceptions mean that the Hub was not reached."""
 
 
 class _Large(msgspec.Struct):
@@ -29,7 +32,7 @@ class _Large(msgspec.Struct):
 
 
 class _Entry(msgspec.Struct):
-    """Of a tree, as the Hub's API tells it."""
+    """An entry of a tree, as the Hub's API returns it."""
 
     type: str
     path: str
@@ -39,7 +42,7 @@ class _Entry(msgspec.Struct):
 
 
 class _Model(msgspec.Struct, rename="camel"):
-    """Of a search, as the Hub's API tells it."""
+    """A search result, as the Hub's API returns it."""
 
     id: str
     sha: str | None = None
@@ -48,7 +51,7 @@ class _Model(msgspec.Struct, rename="camel"):
     tags: tuple[str, ...] = ()
 
 
-_Told = TypeVar("_Told", _Entry, _Model)
+_Item = TypeVar("_Item", _Entry, _Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ class Listed:
     size: int
     blob_id: str
     large_sha256: str | None
-    """The hash of its content, if it is in large-file storage."""
+    """The hash of the content, if the file is in large-file storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +77,12 @@ class Found:
 
 
 def endpoint() -> str:
-    """The Hub that is asked: `HF_ENDPOINT`, or the public one."""
-    return (os.environ.get("HF_ENDPOINT") or _PUBLIC).rstrip("/")
+    """Return the address of the Hub: `HF_ENDPOINT`, or the public Hub."""
+    return (os.environ.get("HF_ENDPOINT") or _PUBLIC_HUB).rstrip("/")
 
 
 class Hub:
-    """A Hub, asked without a token unless the user wants a private repository."""
+    """A Hub. Requests carry no token unless the user wants a private repository."""
 
     def __init__(self, *, private: bool = False) -> None:
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
@@ -91,7 +94,7 @@ class Hub:
         self._api = HfApi(endpoint=self.endpoint, token=self._token)
 
     def token(self) -> str | None:
-        """The user's token, if they want it to be used."""
+        """Return the user's token, if the user wants it to be sent."""
         if self._token is False:
             return None
         from huggingface_hub import get_token
@@ -99,31 +102,31 @@ class Hub:
         return get_token()
 
     def resolve(self, repo: str, revision: str | None) -> str:
-        """The commit that a revision is now.
+        """Return the commit that a revision currently means.
 
         Raises:
-            SourceUnavailable: It cannot be had; says why and what to do.
+            SourceUnavailable: The revision is not available; says why and what to do.
         """
         with self._asking(f"{repo}@{revision or 'main'}"):
             info = self._api.repo_info(repo, revision=revision, timeout=_TIMEOUT)
         return str(info.sha)
 
     def listing(self, repo: str, commit: str) -> list[Listed]:
-        """The files of a commit, as the Hub lists them."""
+        """Return the files of a commit, as the Hub lists them."""
         with self._asking(f"{repo}@{commit}"):
-            entries = self._listed(f"models/{repo}/tree/{commit}", _Entry, recursive="true")
+            entries = self._list(f"models/{repo}/tree/{commit}", _Entry, recursive="true")
         return [
-            Listed(e.path, e.size, e.oid, e.lfs.oid if e.lfs else None)
-            for e in entries
-            if e.type == "file"
+            Listed(entry.path, entry.size, entry.oid, entry.lfs.oid if entry.lfs else None)
+            for entry in entries
+            if entry.type == "file"
         ]
 
     def download(self, repo: str, commit: str, path: str, into: Path) -> Path:
-        """One file, below a directory that nobody else uses."""
+        """Download one file into a directory that nobody else uses; return its path there."""
         from huggingface_hub import hf_hub_download
 
         with self._asking(f"{path} of {repo}@{commit}"):
-            found = hf_hub_download(
+            downloaded = hf_hub_download(
                 repo,
                 path,
                 revision=commit,
@@ -131,52 +134,52 @@ class Hub:
                 token=self._token,
                 endpoint=self.endpoint,
             )
-        return Path(found)
+        return Path(downloaded)
 
     def search(self, words: str, limit: int) -> list[Found]:
-        """Repositories with the tag `envhub`; metadata only."""
-        wanted = {
+        """Return the metadata of repositories with the tag `envhub`."""
+        query: dict[str, Any] = {
             "filter": TAG,
             "limit": limit,
             "expand": ["sha", "lastModified", "downloads", "tags"],
         }
         if words:
-            wanted["search"] = words
-        with self._asking("the search"):
-            found = self._listed("models", _Model, most=limit, **wanted)
+            query["search"] = words
+        with self._asking("The search"):
+            models = self._list("models", _Model, limit, **query)
         return [
             Found(model.id, model.sha, model.last_modified, model.downloads, model.tags)
-            for model in found
+            for model in models
         ]
 
-    def _listed(
-        self, path: str, kind: type[_Told], most: int = _MOST, **parameters: Any
-    ) -> list[_Told]:
-        """What the Hub's API lists, from as many pages as it has.
+    def _list(
+        self, path: str, item: type[_Item], most: int = _MAX_ENTRIES, **parameters: Any
+    ) -> list[_Item]:
+        """Read all pages of a listing of the Hub's API.
 
-        The client's own listings try again for minutes, or wait for ever, if there is no answer.
+        The client's own listings retry for minutes, or wait forever, if there is no answer.
         """
         from huggingface_hub import get_session, hf_raise_for_status
         from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
-        told: list[_Told] = []
+        items: list[_Item] = []
         headers = build_hf_headers(token=self._token)
         url, query = f"{self.endpoint}/api/{path}", parameters or None
-        while url and len(told) < most:
-            if not url.startswith(f"{self.endpoint}/"):  # the token is not for others
-                raise OSError(f"it goes on at {url}")
+        while url and len(items) < most:
+            if not url.startswith(f"{self.endpoint}/"):  # only this Hub may get the token
+                raise OSError(f"the next page is at {url}")
             answer = get_session().get(url, params=query, headers=headers, timeout=_TIMEOUT)
             hf_raise_for_status(answer)
-            told += msgspec.json.decode(answer.content, type=list[kind])  # type: ignore[valid-type]
-            url, query = answer.links.get("next", {}).get("url", ""), None  # it has its own
-        return told[:most]
+            items += msgspec.json.decode(answer.content, type=list[item])  # type: ignore[valid-type]
+            url, query = answer.links.get("next", {}).get("url", ""), None  # it has its own query
+        return items[:most]
 
     def publish(self, repo: str, directory: Path, *, private: bool, ignore: list[str]) -> str:
-        """Upload a directory as a model repository; the commit that came of it."""
+        """Upload a directory as a model repository; return the new commit."""
         from huggingface_hub.errors import RepositoryNotFoundError
 
         with self._asking(repo):
-            with suppress(RepositoryNotFoundError):  # asked first, because this ends in any case
+            with suppress(RepositoryNotFoundError):  # first, because this request has a timeout
                 self._api.repo_info(repo, timeout=_TIMEOUT)
             self._api.create_repo(repo, private=private, exist_ok=True)
             done: Any = self._api.upload_folder(
@@ -188,84 +191,77 @@ class Hub:
         return str(done.oid)
 
     @contextmanager
-    def _asking(self, what: str) -> Iterator[None]:
-        """Turn every way in which a request can fail into one sentence and the next step."""
+    def _asking(self, subject: str) -> Iterator[None]:
+        """Turn every failure of a request into one sentence about its subject, and advice."""
         from huggingface_hub import errors
 
         try:
             yield
         except errors.GatedRepoError as exc:
             advice = f"Ask for access on its page, then {self._log_in()}."
-            raise self._failed(what, "is gated", advice) from exc
+            raise self._failure(subject, "is gated", advice) from exc
         except errors.RepositoryNotFoundError as exc:
-            advice = f"Check its name; for a private one {self._log_in()}."
-            raise self._failed(what, "is not there, or is private", advice) from exc
+            advice = f"Check the name; for a private repository {self._log_in()}."
+            raise self._failure(subject, "does not exist or is private", advice) from exc
         except errors.RevisionNotFoundError as exc:
-            raise self._failed(
-                what, "is a revision that is not there", "Check the commit on its page."
-            ) from exc
+            advice = "Check the revision on the repository's page."
+            raise self._failure(subject, "does not exist: unknown revision", advice) from exc
         except errors.EntryNotFoundError as exc:
-            raise self._failed(what, "is not there", "Check the path after the colon.") from exc
+            advice = "Check the path after the colon."
+            raise self._failure(subject, "does not exist", advice) from exc
         except errors.LocalTokenNotFoundError as exc:
-            raise self._failed(
-                what, "needs a token, and there is none", "Log in with `hf auth login`."
+            advice = "Log in with `hf auth login`."
+            raise self._failure(
+                subject, "needs a token, but you are not logged in", advice
             ) from exc
         except errors.HfHubHTTPError as exc:
             status = getattr(getattr(exc, "response", None), "status_code", None)
-            raise self._failed(what, *self._status(status or 0)) from exc
+            raise self._failure(subject, *self._explain_status(status or 0)) from exc
         except errors.HFValidationError as exc:
-            raise self._failed(what, "is no name that the Hub knows", str(exc)) from exc
+            raise self._failure(subject, "is not a valid name on the Hub", str(exc)) from exc
         except msgspec.DecodeError as exc:
-            advice = "Check HF_ENDPOINT if it is set."
-            raise self._failed(what, f"got no answer of a Hub ({exc})", advice) from exc
+            problem = f"got an answer that is not from a Hub: {exc}"
+            raise self._failure(subject, problem, "Check HF_ENDPOINT if it is set.") from exc
         except Exception as exc:
-            if not _of_transport(exc):
+            if not _is_transport_error(exc):
                 raise
-            problem = f"could not be asked for ({type(exc).__name__})"
+            problem = f"could not be requested: {type(exc).__name__}"
             advice = "Check the network, and HF_ENDPOINT if it is set."
             if os.environ.get("HF_HUB_OFFLINE"):
-                problem, advice = "was not asked for", "HF_HUB_OFFLINE is set: unset it to fetch."
-            raise HubUnreachable(f"{what} {problem} at {self.endpoint}. {advice}") from exc
+                problem, advice = "was not requested", "HF_HUB_OFFLINE is set: unset it to fetch."
+            raise HubUnreachable(f"{subject} {problem} ({self.endpoint}). {advice}") from exc
 
     def _log_in(self) -> str:
         return "log in with `hf auth login`" + (
             " and use --private" if self._token is False else ""
         )
 
-    def _status(self, status: int) -> tuple[str, str]:
-        """What an HTTP status means, and what to do."""
+    def _explain_status(self, status: int) -> tuple[str, str]:
+        """Return the problem that an HTTP status means, and advice."""
         match status:
             case 401:
-                return "needs a login", f"Please {self._log_in()}."
+                return "requires a login", f"Please {self._log_in()}."
             case 403:
                 return "is forbidden", f"Ask its owner for access, then {self._log_in()}."
             case 429:
                 advice = "Wait a few minutes"
                 more = f", or {self._log_in()}" if self._token is False else ""
-                return "was asked for too often", f"{advice}{more}."
+                return "was requested too often", f"{advice}{more}."
             case _ if status >= 500:
-                return f"met an error of the Hub (HTTP {status})", "Try again in a few minutes."
+                return f"failed: the Hub answered HTTP {status}", "Try again in a few minutes."
             case _:
-                return f"was refused (HTTP {status})", "Check the reference on the Hub's page."
+                return f"was refused: HTTP {status}", "Check the reference on the Hub's page."
 
-    def _failed(self, what: str, problem: str, advice: str) -> SourceUnavailable:
-        return SourceUnavailable(f"{what} {problem} at {self.endpoint}. {advice}")
-
-
-_OF_FILES = frozenset(
-    (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS)
-)
-"""Errors of what the client writes, not of the network."""
-
-_TRANSPORT = frozenset({"httpx", "httpx2", "httpcore", "requests", "urllib3", "huggingface_hub"})
+    def _failure(self, subject: str, problem: str, advice: str) -> SourceUnavailable:
+        return SourceUnavailable(f"{subject} {problem} ({self.endpoint}). {advice}")
 
 
-def _of_transport(exc: Exception) -> bool:
-    """Whether it means that the Hub was not reached.
+def _is_transport_error(exc: Exception) -> bool:
+    """Whether an exception means that the Hub was not reached.
 
     The client's HTTP library changed with 1.0 and with 2.0, and 1.6 raises a RuntimeError when the
     server is down.
     """
     if isinstance(exc, OSError):
-        return exc.errno not in _OF_FILES
+        return exc.errno not in _FILE_ERRORS
     return isinstance(exc, RuntimeError) or type(exc).__module__.partition(".")[0] in _TRANSPORT

@@ -1,4 +1,4 @@
-"""A lock file: exactly which bytes a reference meant when it was made.
+"""The lock file: the exact files and packages that a reference meant when it was locked.
 
 {"format": 1, "sources": {"owner/repo": {"commit": ..., "files": {path: sha256},
     "requirements": {"declared": ["mujoco"], "pins": ["mujoco==3.3.0 --hash=sha256:..."]}, ...}}}
@@ -20,13 +20,13 @@ FORMAT = 1
 
 
 def write_lock(ref: HubRef, stored: Stored, path: Path = LOCK, *, pins: Sequence[str] = ()) -> None:
-    """Add a source to a lock file, or replace what it says of that repository.
+    """Add a source to a lock file, or replace the entry of its repository.
 
     Args:
         ref: The source.
-        stored: Its files.
+        stored: The files of the source.
         path: The lock file.
-        pins: The lines that its requirements were resolved to.
+        pins: The lines that the source's requirements were resolved to.
     """
     empty: dict[str, Any] = {"format": FORMAT, "sources": {}}
     content = _read(path) if path.exists() else empty
@@ -39,40 +39,41 @@ def write_lock(ref: HubRef, stored: Stored, path: Path = LOCK, *, pins: Sequence
 
 
 def check_lock(ref: HubRef, manifest: Manifest, path: Path = LOCK) -> None:
-    """Refuse whatever differs from the lock file.
+    """Refuse a source that differs from the lock file.
 
     Raises:
-        UsageError: There is no lock file, or it does not have this source.
-        SourceCorrupt: Something differs.
+        UsageError: The lock file does not exist, or does not have this source.
+        SourceCorrupt: The commit or a file differs.
     """
     if not path.exists():
-        raise UsageError(f"--locked needs {path} here. Make it with: envhub lock {ref}")
+        raise UsageError(f"--locked needs {path}. Create it with: envhub lock {ref}")
     sources = _read(path)["sources"]
     if ref.repo_id not in sources:
         raise UsageError(f"{path} does not have {ref.repo_id}. Add it with: envhub lock {ref}")
     locked = sources[ref.repo_id]
     if locked["commit"] != manifest.commit:
         raise SourceCorrupt(
-            f"{ref.repo_id} is locked at {locked['commit']}, but {manifest.commit} was asked for. "
-            f"Ask for that one, or lock anew: envhub lock {ref}"
+            f"{ref.repo_id} is locked at {locked['commit']}, but {manifest.commit} was requested. "
+            f"Request the locked commit, or lock again: envhub lock {ref}"
         )
-    found = {name: file.sha256 for name, file in manifest.files.items()}
-    if found != locked["files"]:
-        files = locked["files"]
-        odd = sorted(n for n in found.keys() | files.keys() if found.get(n) != files.get(n))
-        raise SourceCorrupt(f"{odd[0]} of {ref} differs from {path}. Nothing was executed.")
+    hashes = {name: file.sha256 for name, file in manifest.files.items()}
+    expected = locked["files"]
+    if hashes != expected:
+        names = hashes.keys() | expected.keys()
+        different = sorted(name for name in names if hashes.get(name) != expected.get(name))
+        raise SourceCorrupt(f"{different[0]} of {ref} differs from {path}. Nothing was executed.")
 
 
 def locked_pins(repo_id: str, path: Path = LOCK) -> tuple[str, ...]:
-    """The pins that a lock file has for a source; none if it requires nothing.
+    """Return the pins that a lock file has for a source; empty if the source requires nothing.
 
     Raises:
-        UsageError: The lock file cannot be read.
+        UsageError: The lock file cannot be read, or has no pins for the source.
     """
     try:
         return tuple(map(str, _read(path)["sources"][repo_id]["requirements"]["pins"]))
     except (KeyError, TypeError) as exc:
-        raise UsageError(f"{path} has no pins of {repo_id}: lock it anew.") from exc
+        raise UsageError(f"{path} has no pins for {repo_id}: lock it again.") from exc
 
 
 def _entry(ref: HubRef, stored: Stored, pins: Sequence[str]) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT or not isinstance(content["sources"], dict):
-            raise ValueError("it has another format")
+            raise ValueError("unknown format")
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise UsageError(f"{path} cannot be read: {exc}.") from exc
     return dict(content)

@@ -1,9 +1,9 @@
-"""Our own store of fetched sources: read-only, checked byte by byte each time it is used.
+"""The store of fetched sources: read-only, and checked byte by byte at every use.
 
-    sources/<owner>--<repo>/<commit>/manifest.json    what it holds, and the proof
+    sources/<owner>--<repo>/<commit>/manifest.json    the list of files, and the proof
                                      files/...        the files themselves
 
-Where git objects were had they are in the manifest, so that every later use checks the files
+If git was available, the manifest has the git objects, so that every later use checks the files
 against the commit's forty digits, whatever happened to the disk.
 """
 
@@ -24,9 +24,9 @@ from envhub.sources.git import BrokenProof, object_id, pointer_id, walk
 
 Proof = Literal["git", "listing"]
 FORMAT = 1
-_STAGED = ".staged-"
-_FORGOTTEN = 24 * 3600.0
-"""Seconds after which nobody fetches into a directory any more."""
+_STAGED_PREFIX = ".staged-"
+_ABANDONED = 24 * 3600.0
+"""Seconds after which a staged directory belongs to a process that was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +36,14 @@ class StoredFile:
     sha256: str
     size: int
     blob_id: str
-    """As the tree has it."""
+    """The id in the commit's tree."""
     large: bool = False
-    """Whether the tree has a pointer to large-file storage in its place."""
+    """Whether the tree has a pointer to large-file storage instead of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the store holds of a commit."""
+    """The stored files of a commit."""
 
     repo: str
     commit: str
@@ -53,27 +53,27 @@ class Manifest:
     left_out: tuple[str, ...] = ()
     """Files of the commit that were not fetched: checkpoints, data sets."""
     objects: Mapping[str, str] = field(default_factory=dict)
-    """The commit's and the trees' contents in base64, by id."""
+    """The contents of the commit and its trees in base64, by id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A source in the store, checked."""
+    """A checked source in the store."""
 
     directory: Path
     manifest: Manifest
 
 
 def stored_path(repo: str, commit: str) -> Path:
-    """Where the store keeps a commit."""
+    """Return the directory of a commit in the store."""
     return cache_home() / "sources" / repo.replace("/", "--") / commit
 
 
 def load(repo: str, commit: str) -> Stored | None:
-    """A commit from the store, if it is there and every byte is as it should be.
+    """Return a commit from the store, with every byte checked; None if it is not stored.
 
     Raises:
-        SourceCorrupt: It is there, but damaged.
+        SourceCorrupt: The stored copy is damaged.
     """
     place = stored_path(repo, commit)
     if not place.exists():
@@ -87,17 +87,17 @@ def load(repo: str, commit: str) -> Stored | None:
 
 
 def commits(repo: str) -> tuple[str, ...]:
-    """The commits of a repository that the store has."""
+    """Return the stored commits of a repository."""
     place = stored_path(repo, "x").parent
     return tuple(sorted(p.name for p in place.iterdir() if p.is_dir())) if place.is_dir() else ()
 
 
 def save(manifest: Manifest, staged: Path) -> Stored:
-    """Put fetched files into the store, all or none.
+    """Move fetched files into the store, all or none.
 
     Args:
-        manifest: What they are.
-        staged: From `stage`, with the files in its `files`.
+        manifest: Describes the files.
+        staged: The directory from `stage`, with the files in its `files`.
     """
     place = stored_path(manifest.repo, manifest.commit)
     content = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1)
@@ -105,7 +105,7 @@ def save(manifest: Manifest, staged: Path) -> Stored:
     _check(manifest, manifest.repo, manifest.commit, staged / "files")
     try:
         settle_tree(staged, place)
-    except OSError:  # another process was faster: that one may be in use, and is as good
+    except OSError:  # another process was faster; its copy may be in use, and is as good
         if (stored := load(manifest.repo, manifest.commit)) is None:
             raise
         return stored
@@ -114,46 +114,46 @@ def save(manifest: Manifest, staged: Path) -> Stored:
 
 @contextmanager
 def stage() -> Iterator[Path]:
-    """A new directory in the file system of the store; its `files` is for the files."""
+    """Create a temporary directory in the store's file system, with an empty `files` in it."""
     base = cache_home() / "sources"
-    for left in base.glob(f"{_STAGED}*"):  # by a process that was killed
-        if time.time() - left.stat().st_mtime > _FORGOTTEN:
-            discard_tree(left)
-    with staged_tree(base, _STAGED) as staged:
+    for leftover in base.glob(f"{_STAGED_PREFIX}*"):
+        if time.time() - leftover.stat().st_mtime > _ABANDONED:
+            discard_tree(leftover)
+    with staged_tree(base, _STAGED_PREFIX) as staged:
         (staged / "files").mkdir()
         yield staged
 
 
 def digests(content: bytes) -> tuple[str, str]:
-    """The sha256 and the git blob id of a file's bytes."""
+    """Return the sha256 and the git blob id of a file's bytes."""
     return hashlib.sha256(content).hexdigest(), object_id("blob", content)
 
 
 def _read(path: Path) -> Manifest:
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if content.pop("format") != FORMAT:
-        raise ValueError("its manifest has another format")
+        raise ValueError("its manifest has an unknown format")
     files = {name: StoredFile(**entry) for name, entry in content.pop("files").items()}
     left_out = tuple(content.pop("left_out"))
     return Manifest(**content, files=files, left_out=left_out)
 
 
 def _check(manifest: Manifest, repo: str, commit: str, files: Path) -> None:
-    """Every byte against the manifest, and the manifest against the commit.
+    """Check every byte against the manifest, and the manifest against the commit.
 
     Raises:
-        ValueError: Something does not fit.
+        ValueError: A check failed.
     """
     if (manifest.repo, manifest.commit) != (repo, commit):
-        raise ValueError(f"its manifest is of {manifest.repo}@{manifest.commit}")
-    found = {
+        raise ValueError(f"its manifest is that of {manifest.repo}@{manifest.commit}")
+    present = {
         str(path.relative_to(files))
         for path in files.rglob("*")
         if path.is_symlink() or not path.is_dir()
     }
-    if found != set(manifest.files):
-        odd = sorted(found ^ set(manifest.files))
-        raise ValueError(f"{odd[0]} is missing or does not belong there")
+    if present != set(manifest.files):
+        different = sorted(present ^ set(manifest.files))
+        raise ValueError(f"{different[0]} is missing or does not belong there")
     for name, entry in manifest.files.items():
         _check_file(files / name, name, entry)
     if manifest.proof == "git":
@@ -165,9 +165,9 @@ def _check_file(path: Path, name: str, entry: StoredFile) -> None:
         raise ValueError(f"{name} is not a regular file")
     content = path.read_bytes()
     sha256, blob_id = digests(content)
-    expected = pointer_id(sha256, len(content)) if entry.large else blob_id
-    if (sha256, expected) != (entry.sha256, entry.blob_id):
-        raise ValueError(f"{name} has other bytes than it should")
+    tree_id = pointer_id(sha256, len(content)) if entry.large else blob_id
+    if (sha256, tree_id) != (entry.sha256, entry.blob_id):
+        raise ValueError(f"{name} has different content")
 
 
 def _check_tree(manifest: Manifest) -> None:
@@ -178,4 +178,4 @@ def _check_tree(manifest: Manifest) -> None:
         raise ValueError(str(exc)) from exc
     for name, entry in manifest.files.items():
         if name not in entries or entries[name].blob_id != entry.blob_id:
-            raise ValueError(f"{name} is not what the commit has there")
+            raise ValueError(f"{name} differs from the commit")

@@ -1,4 +1,4 @@
-"""Whether code from the Hub may be executed. The one place that decides, before any request.
+"""Decide whether code from the Hub may be executed: the only place, and before any request.
 
 Consent is given for one commit: by `trust_remote_code=True` together with a pinned reference, or by
 an entry in the ledger that `envhub trust` made. Nothing else is consent: no name, no cache, no
@@ -26,7 +26,7 @@ class Trusted:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It may not."""
+    """The code may not run."""
 
     reason: Literal["unpinned", "untrusted"]
 
@@ -53,7 +53,7 @@ def decide(
     trust_remote_code: bool,
     allow_unpinned: bool,
 ) -> Decision:
-    """Whether the code that a reference means may be executed. Pure."""
+    """Decide whether the code of a reference may be executed. Pure."""
     consent = trust_remote_code is True  # not "yes", not 1
     if not ref.pinned:
         return Trusted("flag") if consent and allow_unpinned is True else Refused("unpinned")
@@ -66,28 +66,32 @@ def decide(
 
 
 def refusal(ref: HubRef, decision: Refused) -> UnpinnedReference | RemoteCodeRefused:
-    """The error for a refusal, with the lines to copy."""
+    """Return the error for a refusal, with the commands to copy."""
     if decision.reason == "unpinned":
         moving = f"{ref.repo_id}@{ref.revision or 'main'}"
         return UnpinnedReference(
-            f"{ref} can change under your feet: only a full commit is a pin. This resolves it, "
-            f"shows what it is and pins it:\n  envhub trust {moving}"
+            f"{ref} can change at any time: only a full commit is a pin. To resolve the reference, "
+            f"review the files and pin the commit:\n  envhub trust {moving}"
         )
     return RemoteCodeRefused(
-        f"Refusing to execute remote code from {ref}: nobody here has agreed to it. Look at it and "
-        f"agree once, or agree for this command only:\n  envhub trust {ref}\n  envhub ... "
-        "--trust-remote-code"
+        f"Refusing to execute remote code from {ref}: nobody here has agreed to it. Review the "
+        f"files and agree once, or agree for this command only:\n  envhub trust {ref}\n"
+        "  envhub ... --trust-remote-code"
     )
 
 
 class Ledger:
-    """The commits that the user has agreed to, in a file of theirs."""
+    """The commits that the user has agreed to, in a file of the user's configuration."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or config_home() / "trust.json"
 
     def entries(self) -> tuple[Entry, ...]:
-        """All of them, oldest first; a ledger that cannot be read stops everything."""
+        """Return all entries, oldest first.
+
+        Raises:
+            UsageError: The ledger cannot be read.
+        """
         try:
             content = json.loads(self._path.read_text(encoding="utf-8"))
             return tuple(Entry(**entry) for entry in content["trusted"])
@@ -99,7 +103,7 @@ class Ledger:
             ) from exc
 
     def add(self, endpoint: str, repo: str, commit: str) -> None:
-        """Keep the user's consent."""
+        """Record the user's consent to a commit."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         new = Entry(endpoint, repo, commit, now)
         key = (endpoint, repo, commit)
@@ -107,14 +111,14 @@ class Ledger:
         self._write([*kept, new])
 
     def remove(self, repo: str, commit: str | None) -> tuple[Entry, ...]:
-        """Take consent back, for one commit or for all of a repository; what was removed."""
+        """Withdraw consent for one commit or a whole repository; return the removed entries."""
         entries = self.entries()
-        gone = tuple(
+        removed = tuple(
             e for e in entries if e.repo == repo and (commit is None or e.commit == commit)
         )
-        if gone:
-            self._write([entry for entry in entries if entry not in gone])
-        return gone
+        if removed:
+            self._write([entry for entry in entries if entry not in removed])
+        return removed
 
     def _write(self, entries: list[Entry]) -> None:
         content = json.dumps({"trusted": [asdict(entry) for entry in entries]}, indent=2)

@@ -45,6 +45,7 @@ def stand_guard(host_pid: int, scratch: str) -> None:
             os._exit(1)
         os.setpgid(0, 0)
         return
+    os.chdir("/")  # not where the worker writes
     _close_descriptors(keep=-1)
     _wait(worker_pid, scratch)
 

@@ -110,7 +110,7 @@ class TestCommand:
         assert "fix: pip install gymnasium\n" in result.stdout
         assert "required, for everything" in result.stdout
         last = result.stdout.splitlines()[-1]
-        assert last.startswith("Required and not in order: envhub-core, gymnasium, ")
+        assert last.startswith("Required checks failed: envhub-core, gymnasium, ")
 
     def test_a_cache_that_cannot_be_written_fails_it(self, tmp_path):
         (tmp_path / "file").touch()
@@ -126,7 +126,7 @@ class TestCommand:
         monkeypatch.setenv("__EGL_VENDOR_LIBRARY_FILENAMES", "/nonexistent.json")
         result = CliRunner().invoke(command)
         assert "missing" in result.stdout
-        assert result.stdout.splitlines()[-1].startswith("Everything required is in order; ")
+        assert result.stdout.splitlines()[-1].startswith("All required checks passed; ")
         assert result.exit_code == 0
 
     def test_help_has_an_example(self):
@@ -150,7 +150,7 @@ class TestPackages:
         distributions("envhub-core", "0.1.0", "gymnasium>=1.1", 'gymnasium>=7; extra == "new"')
         distributions("gymnasium", "0.29.1")
         assert look("gymnasium") == Finding(
-            Status.PROBLEM, "0.29.1, but >=1.1 is needed", "pip install 'gymnasium>=1.1'"
+            Status.PROBLEM, "0.29.1, but >=1.1 is required", "pip install 'gymnasium>=1.1'"
         )
 
     @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ class TestPackages:
         assert look("mujoco").status is Status.OK
         distributions("hf-libero", "0.1.4")
         assert look("mujoco") == Finding(
-            Status.PROBLEM, "3.4.0, but ==3.3.* is needed", "pip install 'mujoco==3.3.*'"
+            Status.PROBLEM, "3.4.0, but ==3.3.* is required", "pip install 'mujoco==3.3.*'"
         )
 
     def test_a_hub_client_that_is_too_old(self, distributions):
@@ -208,7 +208,7 @@ class TestTools:
             file.write("#!/nonexistent/interpreter\n")
         seen = look("git")
         assert seen.status is Status.PROBLEM
-        assert seen.found.startswith(f"{path} did not start or end within ")
+        assert seen.found.startswith(f"{path} did not start, or did not finish within ")
 
     def test_uv_on_the_path(self, tools, no_distributions):
         path = tools("uv", "echo uv 0.13.7")
@@ -227,7 +227,7 @@ class TestTools:
         seen = look("bubblewrap")
         assert seen.status is Status.PROBLEM
         assert seen.found == (
-            f"bubblewrap 0.8.0 at {path} cannot shut a process in: "
+            f"bubblewrap 0.8.0 at {path} cannot confine a process: "
             "bwrap: No permissions to create new namespace"
         )
         assert seen.fix is not None
@@ -252,7 +252,7 @@ class TestTools:
         [
             (7, 0, Status.OK, "Landlock ABI 7: files and TCP"),
             (3, 0, Status.OK, "Landlock ABI 3: files only, TCP needs Linux 6.7"),
-            (-1, errno.EOPNOTSUPP, Status.MISSING, "the kernel has it switched off"),
+            (-1, errno.EOPNOTSUPP, Status.MISSING, "disabled in this kernel"),
             (-1, errno.ENOSYS, Status.MISSING, "not in this kernel (Function not implemented)"),
         ],
     )
@@ -288,7 +288,7 @@ class TestRendering:
         monkeypatch.setenv("MUJOCO_EGL_DEVICE_ID", device)
         answer = probe_gl("egl")
         assert isinstance(answer, Fails)
-        assert answer.problem.startswith(f"MUJOCO_EGL_DEVICE_ID is '{device}', and EGL has ")
+        assert answer.problem.startswith(f"MUJOCO_EGL_DEVICE_ID is '{device}', but EGL has ")
 
     @needs_egl
     def test_the_device_that_is_named(self, monkeypatch):
@@ -320,7 +320,7 @@ class TestRendering:
         assert answer.problem.endswith("undefined symbol: OSMesaCreateContextExt")
 
     def test_a_driver_that_hangs(self):
-        assert probe_gl("egl", timeout=0.001) == Fails("it did not draw within 0.001 s")
+        assert probe_gl("egl", timeout=0.001) == Fails("the GL probe did not end within 0.001 s")
 
     @pytest.mark.parametrize(
         ("done", "answer"),
@@ -328,12 +328,12 @@ class TestRendering:
             (Finished(0, '{"renderer": "x"}\n', "noise"), Renders("x")),
             (Finished(0, 'driver says hi\n{"renderer": "x"}\n', ""), Renders("x")),
             (Finished(-11, '{"renderer": "x"}\n', ""), Renders("x")),
-            (Finished(-11, "", ""), Fails("the process that drew was killed by SIGSEGV")),
+            (Finished(-11, "", ""), Fails("the GL probe was killed by SIGSEGV")),
             (
                 Finished(1, "", "Traceback\nKeyError: 'vulkan'\n"),
-                Fails("the process that drew ended with exit code 1: KeyError: 'vulkan'"),
+                Fails("the GL probe ended with exit code 1: KeyError: 'vulkan'"),
             ),
-            (Finished(0, "7\n", ""), Fails("the process that drew said 7")),
+            (Finished(0, "7\n", ""), Fails("the GL probe answered 7")),
         ],
     )
     def test_answers(self, done, answer):
@@ -352,11 +352,11 @@ class TestCaches:
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
         monkeypatch.delenv(variable, raising=False)
-        assert look(name).found.startswith(f"{tmp_path}/home/.cache/{folder}, not there yet, ")
+        assert look(name).found.startswith(f"{tmp_path}/home/.cache/{folder}, not created yet, ")
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-        assert look(name).found.startswith(f"{tmp_path}/xdg/{folder}, not there yet, ")
+        assert look(name).found.startswith(f"{tmp_path}/xdg/{folder}, not created yet, ")
         monkeypatch.setenv(variable, "~/mine")
-        assert look(name).found.startswith(f"{tmp_path}/home/mine, not there yet, ")
+        assert look(name).found.startswith(f"{tmp_path}/home/mine, not created yet, ")
         assert list(tmp_path.iterdir()) == []
 
     def test_one_that_is_there(self, tmp_path, monkeypatch):
@@ -372,7 +372,7 @@ class TestCaches:
         assert look("cache") == Finding(
             Status.PROBLEM,
             f"{tmp_path}/file/cache: {tmp_path}/file is not a directory",
-            "export ENVHUB_HOME=DIRECTORY  # one that you can write to, with room",
+            "export ENVHUB_HOME=DIRECTORY  # writable, with free space",
         )
 
     @pytest.mark.parametrize("mode", [0o500, 0o600, 0o000])

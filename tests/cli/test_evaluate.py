@@ -137,7 +137,7 @@ class TestOutput:
         assert answer.code == 0
         assert answer.err == (
             "envhub: Plugin 'watch' of faulty failed in envhub_episode_finished: OSError: no "
-            "\\x1b[2Jdisk; it is told no more.\n"
+            "\\x1b[2Jdisk; disabled for the rest of this run.\n"
         )
         assert len(outcomes(out)) == 3
 
@@ -161,10 +161,10 @@ class TestExitCodes:
             (["./run_walk", "--task", "neer"], "No task is called 'neer'. Did you mean 'near'"),
             (["./run_walk", "--policy", "ranom"], "Did you mean 'random'?"),
             (["./run_wlak"], "./run_wlak does not exist."),
-            ([], "Name a benchmark, or a run to go on with: envhub eval --resume DIR."),
+            ([], "Name a benchmark, or resume a run: envhub eval --resume DIR."),
             (["./run_walk", "--workers", "many"], "--workers must be a number or auto, found"),
             (["./run_walk", "--episodes", "0"], "0 is not in the range x>=1"),
-            (["--resume", "nowhere", "--seed", "0"], "--seed cannot be changed by --resume: a run"),
+            (["--resume", "nowhere", "--seed", "0"], "--seed cannot be changed: --resume takes it"),
         ],
         ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )
@@ -184,16 +184,19 @@ class TestExitCodes:
             ([str(WALK), "--workers", "-1"], "--workers must be a number or auto, found '-1'."),
             ([str(WALK), "--workers", "9999"], "--workers must be a number or auto"),
             ([str(WALK), "--workers", "2.5"], "--workers must be a number or auto"),
-            ([str(WALK), "--env-arg", "pause=1e999"], "pause: 1e999 is no number of 64 bits."),
-            ([str(WALK), "--env-arg", "pause=NaN"], "pause: NaN is no number of 64 bits."),
-            ([str(WALK), "--policy-arg", f"noise={2**64}"], f"{2**64} is no number of 64 bits."),
-            ([str(WALK), "--timeout", "nap=3"], "there is start, reset, step, act."),
-            (["--resume", "nowhere"], "nowhere holds no run: there is no run.json."),
-            (["--resume", "nowhere", "./run_walk"], "--resume knows its benchmark: leave"),
-            (["--resume", "nowhere", "--policy", "zero"], "--policy cannot be changed by --resume"),
-            (["--resume", "nowhere", "--retries", "1"], "--retries cannot be changed by --resume"),
-            (["--resume", "nowhere", "--timeout", "9"], "--timeout cannot be changed by --resume"),
-            (["--resume", "nowhere", "--out", "here"], "--out cannot be changed by --resume"),
+            ([str(WALK), "--env-arg", "pause=1e999"], "pause: 1e999 is not a 64-bit number."),
+            ([str(WALK), "--env-arg", "pause=NaN"], "pause: NaN is not a 64-bit number."),
+            ([str(WALK), "--policy-arg", f"noise={2**64}"], f"{2**64} is not a 64-bit number."),
+            ([str(WALK), "--timeout", "nap=3"], "Available: start, reset, step, act."),
+            (["--resume", "nowhere"], "nowhere is not a run: it has no run.json."),
+            (
+                ["--resume", "nowhere", "./run_walk"],
+                "--resume takes the benchmark from the run: leave",
+            ),
+            (["--resume", "nowhere", "--policy", "zero"], "--policy cannot be changed: --resume"),
+            (["--resume", "nowhere", "--retries", "1"], "--retries cannot be changed: --resume"),
+            (["--resume", "nowhere", "--timeout", "9"], "--timeout cannot be changed: --resume"),
+            (["--resume", "nowhere", "--out", "here"], "--out cannot be changed: --resume"),
         ],
     )
     def test_2_without_a_process(self, arguments, said):
@@ -232,7 +235,10 @@ class TestExitCodes:
         ("arguments", "said"),
         [
             (["./run_walk", "--policy", f"{WALKERS}:unmade"], "ValueError: no weights"),
-            (["./run_walk", "--policy", f"{WALKERS}:no_policy"], "object is no policy: it has no"),
+            (
+                ["./run_walk", "--policy", f"{WALKERS}:no_policy"],
+                "object is not a policy: it has no",
+            ),
             (["./run_walk", "--policy", f"{WALKERS}:gone"], "gone"),
             (["./raises"], "--debug shows the traceback."),
             (["./no_horizon"], "--max-steps"),
@@ -249,7 +255,9 @@ class TestExitCodes:
             *("eval", "./run_walk", "--task", "near", "--episodes", 50, "--workers", 0),
             *("--env-arg", f"gate={gate}", "--retries", 0, "--out", out),
         )
-        refused(answer, 4, "The first 12 attempts failed alike.", "the ground gave way")
+        refused(
+            answer, 4, "The first 12 attempts failed with the same error.", "the ground gave way"
+        )
 
 
 class TestDirectories:
@@ -306,7 +314,7 @@ class TestResume:
         [
             (
                 "policy.py",
-                "The policy ./policy.py has changed since run was begun. Start a new run",
+                "The policy ./policy.py has changed since run was started. Start a new run",
             ),
             ("walk/env.py", "The benchmark (env.py) or its packages have changed since run was"),
             ("walk/scene.xml", "The benchmark (scene.xml) or its packages have changed since run"),
@@ -350,13 +358,13 @@ class TestInterruptions:
             done = counted(out)
             command.send_signal(signal.SIGINT)
             assert command.stderr.readline() == (
-                "Finishing the episodes under way; Ctrl-C again stops at once.\n"
+                "Finishing the episodes under way; press Ctrl-C again to stop at once.\n"
             )
             for name in gate.glob("*.1"):
                 name.unlink()
             answer = ended(command)
         assert answer.code == 130
-        assert answer.err == f"Interrupted. Go on with: envhub eval --resume {out}\n"
+        assert answer.err == f"Interrupted. Resume with: envhub eval --resume {out}\n"
         assert "overall" in answer.out
         assert 1 <= done < counted(out) == done + 2 < 9
         resume(out, reference)
@@ -371,7 +379,7 @@ class TestInterruptions:
             command.send_signal(signal.SIGINT)
             answer = ended(command)
         assert (answer.code, answer.out) == (130, "")
-        assert answer.err == f"Interrupted. Go on with: envhub eval --resume {out}\n"
+        assert answer.err == f"Interrupted. Resume with: envhub eval --resume {out}\n"
         assert counted(out) == done
         assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
         for name in gate.glob("*.1"):
@@ -418,8 +426,8 @@ class TestInterruptions:
 
 def no_space(out: Path) -> Answer:
     said = (
-        f"envhub: No space is left for {out}. What was recorded is whole: make room and go on with "
-        f"envhub eval --resume {out}\n"
+        f"envhub: No space is left for {out}. All records so far are complete: free some space and "
+        f"resume with envhub eval --resume {out}\n"
     )
     return Answer(2, "", said)
 

@@ -162,16 +162,25 @@ class TestUsage:
         ("arguments", "said"),
         [
             (["lst"], "envhub: No command is called 'lst'. Did you mean 'list' or 'trust'?"),
-            (["frobnicate"], "envhub: No command is called 'frobnicate'. There is doctor, eval, "),
+            (
+                ["frobnicate"],
+                "envhub: No command is called 'frobnicate'. Available: doctor, eval, ",
+            ),
             (["--nonsense"], "No such option"),
             (["info"], "Missing argument 'REF'"),
             (["info", "./hooks", "extra"], "unexpected extra argument"),
             (["info", "./hooks", "--jsn"], "--json"),
             (["info", "./hooks", "--max-steps", "0"], "'--max-steps'"),
-            (["list", "./hooks", "--timeout", "act=3"], "--timeout knows no 'act'; there is start"),
-            (["list", "./hooks", "--timeout", "start=x"], "'x' is no number of seconds"),
-            (["list", "./hooks", "--timeout", "0"], "a limit is a positive number of seconds"),
-            (["list", "./hooks", "--timeout", "nan"], "a limit is a positive number of seconds"),
+            (
+                ["list", "./hooks", "--timeout", "act=3"],
+                "--timeout has no phase 'act'. Available: start",
+            ),
+            (["list", "./hooks", "--timeout", "start=x"], "'x' is not a number of seconds"),
+            (["list", "./hooks", "--timeout", "0"], "a limit must be a positive number of seconds"),
+            (
+                ["list", "./hooks", "--timeout", "nan"],
+                "a limit must be a positive number of seconds",
+            ),
             (["list", "./hooks", "--env-arg", "a"], "--env-arg 'a' is not KEY=VALUE"),
             (["list", "./hooks", "--env-arg", "1=a"], "--env-arg '1=a' is not KEY=VALUE"),
             (["list", "./hooks", "--env-arg", "a=[1]"], "--env-arg a: [1] is a list or mapping"),
@@ -197,7 +206,7 @@ class TestReferences:
             ("owner/repo:../env.py", "envhub: Invalid reference"),
             ("\x1b[2Jx", r"envhub: Invalid reference '\x1b[2Jx', at character 1"),
             ("b\u202enigol", r"'b\u202enigol', at character 2: RIGHT-TO-LEFT OVERRIDE"),
-            ("owner/repo", "envhub: owner/repo:env.py can change under your feet"),
+            ("owner/repo", "envhub: owner/repo:env.py can change at any time"),
             ("hooks", "No installed benchmark is called 'hooks'."),
         ],
     )
@@ -212,7 +221,7 @@ class TestReferences:
         ("name", "said"),
         [
             ("dummy-7", "No installed benchmark is called 'dummy-7'. Did you mean 'dummy-"),
-            ("zzz", "called 'zzz'. There is dummy-00, dummy-01, dummy-02, "),
+            ("zzz", "called 'zzz'. Available: dummy-00, dummy-01, dummy-02, "),
             ("yyy", "more. A local one is written ./NAME, one on the Hub owner/repo@"),
         ],
     )
@@ -238,7 +247,7 @@ BAD = {
     "hangs": (
         "no answer within 4 s; its process was ended.",
         "Its last lines:\n  | waiting for the simulator\n",
-        "--timeout raises the limit",
+        "Raise the limit with --timeout",
     ),
     "prints": (
         r"ValueError: bad \x1b[31mcolor",
@@ -336,7 +345,7 @@ class TestGoodFiles:
             0,
             "benchmark  counting\n"
             "tasks      3 in 2 suites\n"
-            "default    small; 3 episodes a task\n"
+            "default    small; 3 episodes per task\n"
             "action     Discrete(2)\n"
             "\n"
             "suite  tasks  horizon  first task\n"
@@ -413,12 +422,12 @@ class TestPlugins:
     def test_none(self):
         answer = envhub("plugins", ENVHUB_PLUGINS="")
         assert (answer.code, answer.err) == (0, "")
-        assert answer.out.startswith("No plugin is installed; ")
+        assert answer.out.startswith("No plugins are installed. ")
         found = envhub("plugins", "--json", ENVHUB_PLUGINS="")
         assert found == Answer(0, '{\n  "plugins": []\n}\n', "")
 
     def test_none_to_list(self):
-        assert envhub("list", ENVHUB_PLUGINS="").out.startswith("No benchmark is installed. ")
+        assert envhub("list", ENVHUB_PLUGINS="").out.startswith("No benchmarks are installed. ")
         found = envhub("list", "--json", ENVHUB_PLUGINS="")
         assert found == Answer(0, '{\n  "benchmarks": []\n}\n', "")
 

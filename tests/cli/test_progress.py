@@ -85,7 +85,8 @@ class TestPlainLines:
     def test_what_an_observer_did(self, watcher, capsys):
         watcher.warning(PluginError("log", "failed: ValueError: no \x1b[2Jdisk.", distribution="d"))
         said = (
-            "envhub: Plugin 'log' of d failed: ValueError: no \\x1b[2Jdisk; it is told no more.\n"
+            "envhub: Plugin 'log' of d failed: ValueError: no \\x1b[2Jdisk; disabled for the rest "
+            "of this run.\n"
         )
         assert capsys.readouterr() == ("", said)
 
@@ -109,7 +110,7 @@ class TestCtrlC:
         assert capsys.readouterr() == ("", "")
         for _ in range(3):
             watcher.refresh()
-        said = "Finishing the episodes under way; Ctrl-C again stops at once.\n"
+        said = "Finishing the episodes under way; press Ctrl-C again to stop at once.\n"
         assert capsys.readouterr() == ("", said)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
@@ -302,14 +303,16 @@ class TestTerminal:
             wait_until((gate / "near.1.waiting").exists)
             terminal.read_until("0: near #1")
             terminal.type(b"\x03")
-            terminal.read_until("Finishing the episodes under way; Ctrl-C again stops at once.")
+            terminal.read_until(
+                "Finishing the episodes under way; press Ctrl-C again to stop at once."
+            )
             terminal.read_until("0: near #1")
             terminal.type(b"\x03")
             assert terminal.read_all() == 130
         assert terminal.screen.cursor
         assert [row for row in terminal.screen.text.split("\n") if row and row != "^C"] == [
-            "Finishing the episodes under way; Ctrl-C again stops at once.",
-            f"Interrupted. Go on with: envhub eval --resume {out}",
+            "Finishing the episodes under way; press Ctrl-C again to stop at once.",
+            f"Interrupted. Resume with: envhub eval --resume {out}",
         ]
         assert list(outcomes(out)) == [("near", 0)]
 

@@ -60,7 +60,7 @@ def listed() -> list[dict[str, object]]:
 
 
 def test_building_listing_removing(home):
-    assert run("runtime", "list")[0] == "No runtime is built.\n"
+    assert run("runtime", "list")[0] == "No runtimes are built.\n"
     out, err = run("runtime", "build", "./env")
     key, python = out.split()
     assert python == str(home / f"runtimes/{key}/venv/bin/python")
@@ -106,7 +106,7 @@ def test_a_package_that_replaces_the_interpreter_is_refused(index, file, tmp_pat
     make_wheel(index, name, "1.0", {f"{name}-1.0.data/{file}": "#!python\nhome = /tmp\n"})
     write("env", name)
     _, err = run("runtime", "build", "./env", code=5)
-    assert "in the place of its interpreter" in err or "reserved name" in err
+    assert "replaces files of its interpreter" in err or "reserved name" in err
     assert listed() == []
 
 
@@ -140,7 +140,7 @@ def test_a_damaged_one_is_told_and_built_again():
     done = subprocess.run([*ENVHUB, "doctor"], capture_output=True, text=True, check=False)
     assert "damaged" in done.stdout
     assert f"fix: envhub runtime remove {python.parents[2].name}" in done.stdout
-    assert "is damaged: building it again." in run("runtime", "build", "./env")[1]
+    assert "is damaged: rebuilding it." in run("runtime", "build", "./env")[1]
     assert module.read_text() == "VERSION = '1.0'\n"
 
 
@@ -168,7 +168,7 @@ def test_a_reference_on_the_hub_needs_no_consent(local_hub, monkeypatch):
     key = run("runtime", "build", f"me/env@{commit}")[0].split()[0]
     out, err = run("runtime", "build", "me/env@main")
     assert out.split()[0] == key
-    assert f"me/env@main:env.py is me/env@{commit}:env.py now" in err
+    assert f"me/env@main:env.py is currently me/env@{commit}:env.py." in err
     assert "--locked needs envhub.lock" in run("runtime", "build", f"me/env@{commit}", "--locked",
                                                code=2)[1]  # fmt: skip
     run("lock", f"me/env@{commit}")

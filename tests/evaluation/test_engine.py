@@ -252,7 +252,7 @@ def test_the_benchmarks_own_conversion_to_lerobots_format():
 
 def test_code_that_is_kept_in_a_sandbox_is_loaded_nowhere_else():
     kept = {"workers": 1, "confinement": Confinement("none", network=True)}
-    with pytest.raises(RunAborted, match="kept in a sandbox, and wants a process of its own"):
+    with pytest.raises(RunAborted, match="in a sandbox but asks for a process of its own"):
         play("guide", placement="process", **kept)
     # The benchmark's own conversion runs in the worker, wherever the policy is.
     expected = play("guide", workers=0)
@@ -298,12 +298,12 @@ BROKEN = f"{ASSETS}/engine_policies/broken.py"
     ("policy", "problem"),
     [
         ("stuck", "RuntimeError: the guide has lost its map"),
-        ("no-guide", r"env.py has no function that makes a policy: def make_nothing\(benchmark"),
+        ("no-guide", r"env.py has no function make_nothing\(benchmark"),
         (f"{BROKEN}:raises", "RuntimeError: no weights"),
         (f"{BROKEN}:exits", "SystemExit: no weights"),
-        (f"{BROKEN}:nothing", r"NoneType is no policy: it has no method act\(obs, episodes\)"),
+        (f"{BROKEN}:nothing", r"NoneType is not a policy: it has no method act\(obs, episodes\)"),
         (f"{BROKEN}:number", "'number' is a int, not a function that makes a policy"),
-        (BROKEN, "broken.py has no function that makes a policy: def make_policy"),
+        (BROKEN, "broken.py has no function make_policy"),
         (f"{BROKEN}:greedy", "TypeError: .* missing 1 required .*: 'no_such_argument'"),
         (
             f"{BROKEN}:needy",

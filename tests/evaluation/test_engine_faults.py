@@ -195,10 +195,15 @@ POLICIES = [
     ("act", "complex", *CONTRACT, "returned a ndarray of dtype complex128"),
     ("act", "text", *CONTRACT, "returned a ndarray of dtype <U"),
     ("act", "nothing", *CONTRACT, "returned a NoneType of dtype object"),
-    ("act", "ragged", *CONTRACT, "returned a list, no array: "),
-    ("act", "wide", *CONTRACT, r"actions of shape \(1, 3\); due is \(1, 2\), or \(1, 'chunk', 2\)"),
-    ("act", "rows", *CONTRACT, r"actions of shape \(0, 2\); due is \(1, 2\), or "),
-    ("act", "no_chunk", *CONTRACT, r"actions of shape \(1, 0, 2\); due is"),
+    ("act", "ragged", *CONTRACT, "returned a list, not an array: "),
+    (
+        "act",
+        "wide",
+        *CONTRACT,
+        r"actions of shape \(1, 3\); expected \(1, 2\) or \(1, 'chunk', 2\)",
+    ),
+    ("act", "rows", *CONTRACT, r"actions of shape \(0, 2\); expected \(1, 2\) or "),
+    ("act", "no_chunk", *CONTRACT, r"actions of shape \(1, 0, 2\); expected"),
 ]
 
 
@@ -271,7 +276,7 @@ def test_a_run_in_which_nothing_works_stops(where, what):
     seen = []
     task = "mute" if where == "constructor" else "at-end"
     with pytest.raises(
-        RunAborted, match=r"The first 12 attempts failed alike. .*of task"
+        RunAborted, match=r"The first 12 attempts failed with the same error. .*of task"
     ) as caught:
         play(
             workers=0,

@@ -171,12 +171,12 @@ def test_a_policy_object_runs_here(out):
         "batch": None,
         "placement": "process",
     }
-    with pytest.raises(RunDirectoryError, match="was an object of a program; only that program"):
+    with pytest.raises(RunDirectoryError, match="was a Python object; only the program"):
         resume_run(out, None, _Silent())
 
 
 def test_an_object_takes_no_arguments(out):
-    with pytest.raises(UsageError, match="policy_args are for policies that are named"):
+    with pytest.raises(UsageError, match="policy_args need a policy given by name"):
         evaluate(str(WALK), Still(), policy_args={"a": 1}, workers=0, out=out)
     assert not out.exists()
 
@@ -241,7 +241,7 @@ def test_a_bad_line_leaves_no_worker_behind(out):
         file.write("oops\n")
     before = snapshot(out)
     for _ in range(2):  # nor does it keep hold of the directory
-        with pytest.raises(RunDirectoryError, match="line 2, is no record of this run"):
+        with pytest.raises(RunDirectoryError, match="line 2, is not a record of this run"):
             resume_run(out, 1, _Silent())
     assert not descendants(os.getpid())
     assert snapshot(out) == before

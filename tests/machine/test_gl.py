@@ -45,7 +45,7 @@ def test_a_window_needs_no_platform(monkeypatch):
 @pytest.mark.parametrize("value", ["disable", "vulkan"])
 def test_what_is_no_backend(value, monkeypatch):
     monkeypatch.setenv("MUJOCO_GL", value)
-    problem = f"{value}: MUJOCO_GL must be one of egl, osmesa, glfw, or not be set"
+    problem = f"{value}: MUJOCO_GL must be one of egl, osmesa, glfw, or unset"
     with pytest.raises(ContractError) as caught:
         choose_backend()
     assert str(caught.value) == str(cannot_draw(problem))
@@ -53,7 +53,7 @@ def test_what_is_no_backend(value, monkeypatch):
 
 def test_the_error_says_what_to_do():
     assert str(cannot_draw("egl: gone")) == (
-        "No frame can be drawn here (egl: gone). Install the GL libraries (apt-get install libegl1 "
-        "libgl1 libgles2 libosmesa6 libglfw3), or use a policy that needs no pixels; envhub doctor "
-        "shows what draws."
+        "Rendering does not work here (egl: gone). Install the GL libraries (apt-get install "
+        "libegl1 libgl1 libgles2 libosmesa6 libglfw3), or use a policy that needs no pixels; "
+        "envhub doctor shows the backends that work."
     )

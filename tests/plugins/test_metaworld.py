@@ -456,7 +456,7 @@ def test_without_gl_pixels_are_an_error_that_names_the_packages(variables, tmp_p
     (record,) = envhub.open_run(tmp_path / "run").records()
     assert record.status == "env_error"
     assert record.error is not None
-    assert "worker 0: No frame can be drawn here (" in record.error.message
+    assert "worker 0: Rendering does not work here (" in record.error.message
     assert "libegl1 libgl1 libgles2 libosmesa6 libglfw3" in record.error.message
 
 

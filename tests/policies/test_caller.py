@@ -74,7 +74,7 @@ def test_needs_are_leaves_in_the_order_of_the_space(needs, expected):
         ({"placement": None}, "placement must be 'process' or 'worker', found None."),
         ({"placement": []}, r"placement must be 'process' or 'worker', found \[\]."),
         ({"format": "torch"}, "format must be 'raw' or 'lerobot', found 'torch'."),
-        ({"act": 7}, r"SimpleNamespace is no policy: it has no method act\(obs, episodes\)."),
+        ({"act": 7}, r"SimpleNamespace is not a policy: it has no method act\(obs, episodes\)."),
     ],
 )
 def test_declarations_that_make_no_sense(declared, problem):
@@ -144,12 +144,12 @@ def test_actions_are_the_callers_to_keep():
 @pytest.mark.parametrize(
     ("answer", "space", "problem"),
     [
-        (np.zeros((3, 3)), SPACE, r"shape \(3, 3\); due is \(3, 2\), or \(3, 'chunk', 2\)."),
-        (np.zeros((2, 2)), SPACE, r"shape \(2, 2\); due is \(3, 2\)"),
-        (np.zeros((1, 3, 2)), SPACE, r"shape \(1, 3, 2\); due is"),
-        (np.zeros((3, 0, 2)), SPACE, r"shape \(3, 0, 2\); due is"),
-        (np.zeros((3, 1, 1, 2)), SPACE, r"shape \(3, 1, 1, 2\); due is"),
-        (0.0, SPACE, r"shape \(\); due is"),
+        (np.zeros((3, 3)), SPACE, r"shape \(3, 3\); expected \(3, 2\) or \(3, 'chunk', 2\)."),
+        (np.zeros((2, 2)), SPACE, r"shape \(2, 2\); expected \(3, 2\)"),
+        (np.zeros((1, 3, 2)), SPACE, r"shape \(1, 3, 2\); expected"),
+        (np.zeros((3, 0, 2)), SPACE, r"shape \(3, 0, 2\); expected"),
+        (np.zeros((3, 1, 1, 2)), SPACE, r"shape \(3, 1, 1, 2\); expected"),
+        (0.0, SPACE, r"shape \(\); expected"),
         (np.zeros((3, 1)), spaces.Discrete(2), "dtype float64; the action space has int64."),
         (np.full((3, 2), np.nan), SPACE, "not finite"),
         (np.full((3, 2), -np.inf), SPACE, "not finite"),
@@ -164,7 +164,7 @@ def test_actions_are_the_callers_to_keep():
         (np.full((3, 2), "1"), SPACE, "returned a ndarray of dtype <U1."),
         (None, SPACE, "returned a NoneType of dtype object."),
         ({"action": [0, 0]}, SPACE, "returned a dict of dtype object."),
-        ([[0.0], [0.0, 0.0]], SPACE, "returned a list, no array: "),
+        ([[0.0], [0.0, 0.0]], SPACE, "returned a list, not an array: "),
     ],
 )
 def test_answers_that_are_none(answer, space, problem):

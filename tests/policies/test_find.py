@@ -116,7 +116,7 @@ def test_installed(install):
         ("randon", "No policy is called 'randon'. Did you mean 'random'?"),
         ("Expert", "No policy is called 'Expert'. Did you mean 'expert'?"),
         ("stil", "No policy is called 'stil'. Did you mean 'still'?"),
-        ("q", "No policy is called 'q'. There is expert, novice, random, still, zero."),
+        ("q", "No policy is called 'q'. Available: expert, novice, random, still, zero."),
         ("policy.py", "No policy is called 'policy.py'."),
         ("", "No policy is called ''."),
     ],

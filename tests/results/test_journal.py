@@ -170,10 +170,10 @@ def test_a_line_that_is_no_record_of_this_run_is_named(journal, directory, line,
         file.write(line + "\n")
     with pytest.raises(RunDirectoryError) as caught:
         journal.records(EPISODES)
-    assert f"{directory}/episodes.jsonl, line 2, is no record of this run: {said}" in str(
+    assert f"{directory}/episodes.jsonl, line 2, is not a record of this run: {said}" in str(
         caught.value
     )
-    assert str(caught.value).endswith("Remove the line, and the episode is run again by --resume.")
+    assert str(caught.value).endswith("Delete the line; --resume then runs the episode again.")
 
 
 def test_no_file_is_no_record(tmp_path):
@@ -252,8 +252,8 @@ def test_no_space_for_a_file(directory):
     problems, kept, recorded, left, after = json.loads(done.stdout)
     assert problems == 2 * [
         (
-            f"No space is left for {directory}. What was recorded is whole: make room and resume "
-            f"with envhub eval --resume {directory}"
+            f"No space is left for {directory}. All records so far are complete: free some space "
+            f"and resume with envhub eval --resume {directory}"
         )
     ]
     assert (kept, recorded, left, after) == ({"a": 1}, "", [], [0])
@@ -403,7 +403,7 @@ def test_a_missing_part_is_made_again(directory):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (None, r"holds no run: there is no run\.json\.$"),
+        (None, r"is not a run: it has no run\.json\.$"),
         ("{", r"run\.json cannot be read: "),
         ("[]", f"has the format None; this version of EnvHub reads {FORMAT}"),
         ('{"format": 2}', f"has the format 2; this version of EnvHub reads {FORMAT}"),

@@ -73,5 +73,5 @@ def test_it_is_opened_by_text_and_by_path(directory):
 
 
 def test_there_is_no_run(tmp_path):
-    with pytest.raises(RunDirectoryError, match=r"holds no run: there is no run\.json\.$"):
+    with pytest.raises(RunDirectoryError, match=r"is not a run: it has no run\.json\.$"):
         open_run(tmp_path)

@@ -1,15 +1,24 @@
-import random
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import scipy.stats
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from envhub.results.statistics import DRAWS, SEED, TASKS_TO_RESAMPLE, bootstrap_tasks, wilson
+from envhub.results.statistics import (
+    Interval,
+    stratified,
+    student_quantile,
+    tasks_like_these,
+    wilson,
+)
 
 TALLIES = st.integers(1, 5000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-OUTCOMES = st.lists(st.lists(st.booleans(), min_size=1, max_size=12), min_size=1, max_size=9)
+TASKS = st.lists(
+    st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    min_size=1,
+    max_size=12,
+)
 
 # Wilson
 
@@ -70,116 +79,96 @@ def test_wilson_refuses_an_impossible_confidence(confidence):
         wilson(1, 2, confidence)
 
 
-# The bootstrap
+# Several tasks
 
 
-def slow_bootstrap(outcomes):
-    """The bootstrap number by number; only the generator is numpy's."""
-    rng = np.random.Generator(np.random.PCG64(SEED))
-    tallies = sorted((sum(task), len(task)) for task in outcomes if task)
-    if len(tallies) < TASKS_TO_RESAMPLE:
-        picks = [[rng.binomial(n, k / n) / n for _ in range(DRAWS)] for k, n in tallies]
-        low, high = 0.0, 1.0
-    else:
-        rates = [k / n for k, n in tallies]
-        picks = [[rates[rng.integers(len(rates))] for _ in range(DRAWS)] for _ in rates]
-        low, high = min(rates), max(rates)
-    means = []
-    for draw in zip(*picks, strict=True):
-        total = 0.0
-        for rate in draw:
-            total += rate
-        means.append(min(max(total / len(tallies), low), high))
-    means.sort()
-    return means[250], means[DRAWS - 251]
+def tens(*successes: int) -> list[tuple[int, int]]:
+    return [(number, 10) for number in successes]
 
 
-def outcomes_of(*tallies):
-    return [[True] * successes + [False] * (n - successes) for successes, n in tallies]
+# Worked values, computed apart from this code.
+WORKED = [
+    ([(10, 10)] * 10, 100.0, 96.3, 100.0, 100.0),
+    ([(5, 5)] * 5, 100.0, 86.7, 100.0, 25.0),
+    ([(50, 50)] * 40, 100.0, 99.8, 100.0, 2000.0),
+    (tens(*[10] * 9, 9), 99.0, 94.6, 99.8, 100.1),
+    (tens(*[10] * 5, *[0] * 5), 50.0, 45.8, 54.2, 533.3),
+    (tens(10, 9, 2, 0, 7, 5, 10, 10, 3, 8), 64.0, 56.4, 70.9, 165.0),
+    ([(k, 50) for k in (50, 49, 48, 50, 47, 50, 49, 50, 46, 50)], 97.8, 96.1, 98.8, 508.5),
+    ([(45, 50)], 90.0, 78.6, 95.7, 50.0),
+    ([(20, 20)] * 2, 100.0, 91.2, 100.0, 40.0),
+]
 
 
-@pytest.mark.parametrize(
-    "tallies",
-    [
-        [(3, 10)],
-        [(1, 1), (0, 1)],
-        [(1, 3), (2, 7), (0, 4)],
-        [(9, 10), (500, 1000), (0, 5), (5, 5)],
-        [(0, 10), (3, 10), (5, 10), (10, 10), (7, 10)],
-        [(1, 3), (2, 7), (1, 6), (1, 11), (1, 13), (4, 9), (1, 1)],
-        [(1, 10)] * 6,
-        [(task % 11, 10) for task in range(20)],
-    ],
-)
-def test_the_bootstrap_is_what_plain_python_gives_with_the_same_draws(tallies):
-    outcomes = outcomes_of(*tallies)
-    assert bootstrap_tasks(outcomes) == slow_bootstrap(outcomes)
+@pytest.mark.parametrize(("tallies", "rate", "low", "high", "n_effective"), WORKED)
+def test_the_interval_of_several_tasks(tallies, rate, low, high, n_effective):
+    found = stratified(tallies)
+    assert 100 * np.mean([k / n for k, n in tallies]) == pytest.approx(rate)
+    assert (100 * found.low, 100 * found.high) == pytest.approx((low, high), abs=0.05)
+    assert found.n_effective == pytest.approx(n_effective, abs=0.05)
 
 
-@settings(max_examples=10, deadline=None)
-@given(OUTCOMES)
-def test_the_bootstrap_is_what_plain_python_gives_for_anything(outcomes):
-    assert bootstrap_tasks(outcomes) == slow_bootstrap(outcomes)
+@given(TALLIES, st.floats(0.5, 0.999))
+def test_for_one_task_it_is_wilsons(tally, confidence):
+    found = stratified([tally], confidence)
+    assert (found.low, found.high) == pytest.approx(wilson(*tally, confidence), rel=0, abs=1e-9)
 
 
-def test_few_tasks_resample_what_picking_single_episodes_resamples():
-    """The binomial draw is a shortcut; picking episodes one by one agrees but for chance."""
-    outcomes = outcomes_of((30, 100), (80, 100))
-    chance = random.Random(1)
-    means = sorted(
-        sum(sum(chance.choices(task, k=len(task))) / len(task) for task in outcomes) / 2
-        for _ in range(4000)
+@given(TASKS)
+def test_it_contains_the_mean_rate_and_is_never_empty(tallies):
+    rate = float(np.mean([k / n for k, n in tallies]))
+    for found in filter(None, (stratified(tallies), tasks_like_these(tallies))):
+        assert 0 <= found.low <= rate + 1e-12
+        assert rate - 1e-12 <= found.high <= 1
+        assert found.low < found.high
+        assert found.n_effective > 0
+
+
+@given(TASKS, st.randoms(use_true_random=False))
+def test_no_order_matters(tallies, chance):
+    shuffled = chance.sample(tallies, len(tallies))
+    assert stratified(shuffled) == stratified(tallies)
+    assert tasks_like_these(shuffled) == tasks_like_these(tallies)
+
+
+@given(TASKS)
+def test_failures_and_successes_are_alike(tallies):
+    found, mirrored = stratified(tallies), stratified([(n - k, n) for k, n in tallies])
+    assert (mirrored.low, mirrored.high) == pytest.approx((1 - found.high, 1 - found.low), abs=1e-9)
+
+
+def test_without_episodes_nothing_is_known():
+    assert stratified([]) == stratified([(0, 0)]) == Interval(0.0, 1.0, 0.0)
+    assert stratified([(0, 0), (3, 4)]) == stratified([(3, 4)])
+
+
+# Tasks like these
+
+
+@pytest.mark.parametrize("tasks", range(5))
+def test_few_tasks_say_nothing_of_others(tasks):
+    assert tasks_like_these([(3, 4)] * tasks) is None
+
+
+def test_tasks_that_differ_say_less_of_tasks_like_these():
+    tallies = tens(10, 9, 2, 0, 7, 5, 10, 10, 3, 8)
+    these, alike = stratified(tallies), tasks_like_these(tallies)
+    assert alike.low < these.low < these.high < alike.high
+    rates = [k / 10 for k, _ in tallies]
+    spread = np.var(rates, ddof=1) / 10
+    ratio = scipy.stats.t.ppf(0.975, 99) / scipy.stats.t.ppf(0.975, 9)
+    assert alike.n_effective == pytest.approx(0.64 * 0.36 / spread * ratio**2, rel=1e-10)
+    expected = proportion_confint(
+        0.64 * alike.n_effective, alike.n_effective, alpha=0.05, method="wilson"
     )
-    assert bootstrap_tasks(outcomes) == pytest.approx((means[100], means[-101]), abs=0.011)
+    assert (alike.low, alike.high) == pytest.approx(expected, abs=1e-10)
 
 
-def test_many_tasks_resample_tasks_and_few_resample_episodes():
-    """Tasks that always or never succeed vary only if tasks are resampled."""
-    assert bootstrap_tasks(outcomes_of((9, 9), (9, 9), (0, 9), (0, 9))) == (0.5, 0.5)
-    low, high = bootstrap_tasks(outcomes_of((9, 9), (9, 9), (0, 9), (0, 9), (0, 9)))
-    assert (low, high) == (0.0, 0.8)
+def test_tasks_that_are_alike_say_as_much_as_all_their_episodes():
+    assert tasks_like_these([(9, 10)] * 6).n_effective == 60
 
 
-@settings(deadline=None)
-@given(OUTCOMES)
-def test_the_interval_contains_the_mean_over_tasks(outcomes):
-    low, high = bootstrap_tasks(outcomes)
-    rate = sum(sum(task) / len(task) for task in outcomes) / len(outcomes)
-    assert 0 <= low <= high <= 1
-    assert low - 1e-12 <= rate <= high + 1e-12
-
-
-@settings(deadline=None)
-@given(OUTCOMES, st.randoms(use_true_random=False))
-def test_no_order_matters(outcomes, chance):
-    mixed = [chance.sample(task, len(task)) for task in chance.sample(outcomes, len(outcomes))]
-    assert bootstrap_tasks(mixed) == bootstrap_tasks(outcomes)
-
-
-@pytest.mark.parametrize("successes", [0, 1, 3, 7, 10])
-@pytest.mark.parametrize("tasks", [5, 6, 10, 130])
-def test_tasks_with_the_same_rate_give_exactly_that_rate(successes, tasks):
-    rate = successes / 10
-    assert bootstrap_tasks(outcomes_of((successes, 10)) * tasks) == (rate, rate)
-
-
-@pytest.mark.parametrize("outcomes", [[], [[]], [[], []]])
-def test_without_outcomes_nothing_is_known(outcomes):
-    assert bootstrap_tasks(outcomes) == (0.0, 1.0)
-
-
-def test_tasks_without_episodes_are_left_out():
-    outcomes = outcomes_of((3, 10), (5, 10), (7, 10), (9, 10))
-    assert bootstrap_tasks([*outcomes, []]) == bootstrap_tasks(outcomes)
-
-
-@pytest.mark.parametrize(
-    ("tallies", "expected"),
-    [
-        ([(30, 100), (80, 100)], (0.49, 0.61)),
-        ([(task % 11, 10) for task in range(50)], (0.384, 0.556)),
-    ],
-)
-def test_published_intervals_stay(tallies, expected):
-    """A numpy that draws other numbers would change intervals that people have quoted."""
-    assert bootstrap_tasks(outcomes_of(*tallies)) == pytest.approx(expected, abs=1e-9)
+@given(st.floats(0.6, 0.9999), st.integers(1, 10_000))
+def test_students_quantile_is_scipys(probability, degrees):
+    expected = scipy.stats.t.ppf(probability, degrees)
+    assert student_quantile(probability, degrees) == pytest.approx(expected, rel=1e-10, abs=1e-10)

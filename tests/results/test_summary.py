@@ -17,7 +17,7 @@ from support.episodes import (
     worker_died,
 )
 
-from envhub.results.statistics import bootstrap_tasks, wilson
+from envhub.results.statistics import stratified, tasks_like_these, wilson
 from envhub.results.summary import Line, paste_line, summarize, to_json
 
 PROTOCOL = "sha256:0123456789abcdef" + "0" * 48
@@ -106,7 +106,7 @@ def test_a_suite_is_the_mean_over_tasks():
     ]
     summary = summarize(records, {"s": ["a", "b", "c"]})
     (suite,) = summary.suites
-    low, high = bootstrap_tasks([[True], [False] * 3, [False]])
+    interval = stratified([(1, 1), (0, 3), (0, 1)])
     assert suite == Line(
         suite="s",
         task=None,
@@ -114,8 +114,9 @@ def test_a_suite_is_the_mean_over_tasks():
         n_tasks=3,
         successes=1,
         rate=1 / 3,
-        ci_low=low,
-        ci_high=high,
+        ci_low=interval.low,
+        ci_high=interval.high,
+        n_effective=interval.n_effective,
         mean_return=5.0,
         mean_steps=6.0,
         errors=1,
@@ -125,12 +126,15 @@ def test_a_suite_is_the_mean_over_tasks():
     )
 
 
-def test_many_tasks_have_a_bootstrap_over_tasks():
+def test_many_tasks_have_a_second_interval_for_tasks_like_them():
     records = [episode(f"t{task}", k < task) for task in range(8) for k in range(7)]
     (suite,) = summarize(records, {"s": [f"t{task}" for task in range(8)]}).suites
-    outcomes = [[k < task for k in range(7)] for task in range(8)]
+    tallies = [(task, 7) for task in range(8)]
+    these, alike = stratified(tallies), tasks_like_these(tallies)
     assert suite.rate == 0.5
-    assert (suite.ci_low, suite.ci_high) == bootstrap_tasks(outcomes)
+    assert (suite.ci_low, suite.ci_high) == (these.low, these.high)
+    assert (suite.ci_low_tasks, suite.ci_high_tasks) == (alike.low, alike.high)
+    assert alike.low < these.low
 
 
 def test_a_task_in_several_suites_counts_in_each_and_once_overall():
@@ -186,13 +190,13 @@ def test_a_task_without_an_ok_episode_is_taken_to_be_like_the_others(other, expe
 
 
 @pytest.mark.parametrize("teller", [won("a", reward=1.0), lost("a", reward=1.0)])
-def test_one_episode_that_tells_makes_silence_a_failure_in_every_task(teller):
-    """Whether success is reported is a fact about the benchmark, not about a task."""
+def test_a_task_that_reports_no_success_lowers_the_rate_of_no_other(teller):
+    """Whether success is reported is a fact about the task, not about the run."""
     records = [teller, silent("b", reward=5.0), env_error("b")]
     summary = summarize(records, {"s": ["a"], "r": ["b"]})
-    assert rates(summary.tasks[1]) == (0, 0.0, 0.0, 0.5)
+    assert rates(summary.tasks[1]) == (None, None, None, None)
     overall, a = summary.overall, float(teller.success)
-    assert rates(overall) == (int(a), a / 2, a / 2, (a + 0.5) / 2)
+    assert rates(overall) == (int(a), a, a, a)
     assert (overall.n, overall.n_tasks, overall.mean_return) == (2, 2, 3.0)
 
 
@@ -206,17 +210,31 @@ def test_returns_only_in_every_task():
 
 @pytest.mark.parametrize(("successes", "n"), [(3, 3), (0, 4), (1, 7), (30, 100)])
 def test_a_single_task_has_wilsons_interval_in_every_line(successes, n):
-    """A bootstrap over the episodes of one task that always wins would be [100 %, 100 %]."""
     records = [won()] * successes + [lost()] * (n - successes)
     for line in lines_of(summarize([*records, env_error("u")], {"s": ["t", "u"]})):
         if line.task != "u":
-            assert (line.ci_low, line.ci_high) == wilson(successes, n)
+            assert (line.ci_low, line.ci_high) == pytest.approx(wilson(successes, n), abs=1e-12)
 
 
-def test_two_tasks_have_a_bootstrap_interval():
+def test_where_all_succeed_the_interval_has_a_width():
+    records = [won(task) for task in "abcdefghij" for _ in range(10)]
+    overall = summarize(records, {"s": list("abcdefghij")}).overall
+    assert (overall.rate, round(overall.ci_low, 3), overall.ci_high) == (1.0, 0.963, 1.0)
+
+
+def test_whether_success_is_reported_is_a_fact_about_the_task():
+    """A task that reports returns only has no rate, and lowers that of no other."""
+    records = [won("a"), lost("a"), silent("b"), silent("b"), policy_error("c")]
+    summary = summarize(records, {"s": ["a", "b", "c"]})
+    assert [line.rate for line in summary.tasks] == [0.5, None, 0.0]
+    assert (summary.overall.rate, summary.overall.n, summary.overall.n_tasks) == (0.25, 5, 3)
+
+
+def test_two_tasks_have_a_stratified_interval():
     records = [won("a"), lost("a"), won("b")]
     overall = summarize(records, {"s": ["a", "b"]}).overall
-    assert (overall.ci_low, overall.ci_high) == bootstrap_tasks([[True, False], [True]])
+    interval = stratified([(1, 2), (1, 1)])
+    assert (overall.ci_low, overall.ci_high) == (interval.low, interval.high)
 
 
 def test_a_return_that_is_no_number_is_not_left_out_in_silence():
@@ -323,6 +341,9 @@ def test_the_json_has_these_keys():
             "rate": 1.0,
             "ci_low": low,
             "ci_high": high,
+            "n_effective": 1.0,
+            "ci_low_tasks": None,
+            "ci_high_tasks": None,
             "mean_return": 2.0,
             "mean_steps": 3.0,
             "errors": 0,
@@ -338,7 +359,7 @@ def test_the_json_has_these_keys():
     ("records", "text"),
     [
         ([won()] * 3, "100.0% [43.9%, 100.0%] | 3 episodes, 1 task"),
-        ([won("t"), lost("u")], "50.0% [50.0%, 50.0%] | 2 episodes, 2 tasks"),
+        ([won("t"), lost("u")], "50.0% [10.6%, 89.4%] | 2 episodes, 2 tasks"),
         ([won()] * 30 + [lost()] * 70, "30.0% [21.9%, 39.6%] | 100 episodes, 1 task"),
         (
             [*[won()] * 9, lost(), env_error()],

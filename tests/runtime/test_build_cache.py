@@ -68,7 +68,7 @@ def test_ten_processes_build_once(tmp_path, home):
     answers = [process.communicate()[0].splitlines() for process in running]
     assert [answer[-1] for answer in answers] == [str(home / "things/key")] * 10
     assert log.read_text() == "built\n"
-    waited = ["Waiting for another process that builds key." in answer for answer in answers]
+    waited = ["Waiting for another process that is building key." in answer for answer in answers]
     assert sum(waited) >= 1
     assert not waited[[a[:-1] for a in answers].index([])]
 
@@ -112,7 +112,7 @@ def test_what_is_damaged_is_built_again(damage):
     assert not build_cache.all_built("things")[0].whole
     said: list[str] = []
     assert build_cache.ensure("things", "key", build, message=said.append) == place
-    assert said == [f"{place} is damaged: building it again."]
+    assert said == [f"{place} is damaged: rebuilding it."]
     assert (place / "link").read_text() == "content"
     assert build_cache.is_whole(place)
 

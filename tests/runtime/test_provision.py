@@ -113,11 +113,14 @@ def test_here_is_here_though_it_lacks_something(tmp_path):
     version, python = metadata.version("numpy"), sys.version.split()[0]
     assert found.kind == "here"
     assert found.unmet == (
-        f"Python >=3.99 (here is {python})",
+        f"Python >=3.99 (found {python})",
         "absent-package>=2 (not installed)",
-        f"numpy>99 (here is {version})",
+        f"numpy>99 (found {version})",
     )
-    assert "env runs here all the same, but requires Python >=3.99" in said[0]
+    assert said[0] == (
+        f"Running env in this interpreter although Python >=3.99 (found {python}), "
+        f"absent-package>=2, numpy>99 (found {version}) are not installed."
+    )
 
 
 def test_another_python_is_not_to_be_had(tmp_path):
@@ -232,7 +235,7 @@ def test_resuming_goes_on_in_the_same_runtime(real_runtimes, gadget, tmp_path):
     info["runtime"]["key"] = "0123456789abcdef"
     (tmp_path / "run/run.json").write_text(json.dumps(info))
     journal.write_text(lines[0])
-    with pytest.raises(RunDirectoryError, match="was begun with is 0123456789abcdef"):
+    with pytest.raises(RunDirectoryError, match="was 0123456789abcdef, but now it would be"):
         resume_run(tmp_path / "run", 1, _Watcher())
 
 
@@ -248,7 +251,7 @@ def test_a_damaged_runtime_is_built_again(real_runtimes, gadget):
     module.unlink()
     noted: list[str] = []
     found = decide(gadget, progress=noted.append)
-    assert "is damaged: building it again" in noted[0]
+    assert "is damaged: rebuilding it" in noted[0]
     assert noted[1].startswith("Building the runtime of gadget (8 packages)")
     assert Path(found.python).parents[2] == place
     assert module.exists()
@@ -349,12 +352,12 @@ def test_a_plugin_whose_pins_are_met_or_not_wanted(plugin, tmp_path):
     source, benchmark = PluginSource("gadgets"), _declared()
     assert provision(source, "auto", benchmark) == HERE
     (plugin / "runtime.txt").write_text(f"numpy==1.0 --hash=sha256:{'0' * 64}\n")
-    assert provision(source, "here", benchmark).unmet[0].startswith("numpy==1.0 (here is ")
+    assert provision(source, "here", benchmark).unmet[0].startswith("numpy==1.0 (found ")
     (plugin / "runtime.txt").write_text("numpy==1.0\n")
     with pytest.raises(ContractError, match=r"envhub_gadgets:runtime\.txt, line 1: 'numpy==1\.0'"):
         provision(source, "auto", benchmark)
     (plugin / "runtime.txt").unlink()
-    with pytest.raises(ContractError, match="there is no such file"):
+    with pytest.raises(ContractError, match="that file does not exist"):
         provision(source, "auto", benchmark)
 
 
@@ -418,7 +421,7 @@ def test_a_lock_pins_what_is_required(published, tmp_path):
     assert "file:" not in Path("envhub.lock").read_text()
     out = run(ref, tmp_path / "run", trust_remote_code=True, locked=True)
     assert out.info["runtime"]["kind"] == "isolated"
-    with pytest.raises(SourceCorrupt, match=r"locked is locked to what is not here: gadget==1\.0"):
+    with pytest.raises(SourceCorrupt, match=r"locked cannot run as locked: gadget==1\.0"):
         run(ref, tmp_path / "x", trust_remote_code=True, locked=True, runtime="here")
     requirements["pins"] = [p for p in requirements["pins"] if not p.startswith("gadget")]
     requirements["pins"].append(f"gadget==1.0 --hash=sha256:{'0' * 64}")

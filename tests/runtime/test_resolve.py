@@ -103,7 +103,9 @@ def test_without_uv_it_says_what_to_install(monkeypatch, tmp_path):
 
     monkeypatch.setattr(uv, "find_uv_bin", _raise)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert str(fails("gadget")) == "Runtimes are built by uv, which is not here. pip install uv"
+    assert str(fails("gadget")) == (
+        "Runtimes are built with uv, which is not installed. pip install uv"
+    )
 
 
 def _raise() -> str:

@@ -354,7 +354,7 @@ def test_a_process_with_threads_is_not_shut_in(directory):
             print(exc)
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    expected = "A process with several threads cannot be shut in: only one would be.\n"
+    expected = "A process with several threads cannot be confined: only one would be.\n"
     assert (done.stdout, done.stderr) == (expected, "")
 
 

@@ -53,7 +53,13 @@ def test_nothing_given():
     ],
 )
 def test_what_passes(name):
-    assert worker_variables(SCRATCH, given={name: "7"}) == ALWAYS | {name: "7"}
+    assert worker_variables(SCRATCH, given={name: "/7"}) == ALWAYS | {name: "/7"}
+
+
+@pytest.mark.parametrize("name", ["PATH", "LD_LIBRARY_PATH", "PYTHONPATH"])
+def test_lists_of_directories_have_absolute_parts_only(name):
+    given = {name: ":/a:.:b/c:/d:"}
+    assert worker_variables(SCRATCH, given=given) == ALWAYS | {name: "/a:/d"}
 
 
 @pytest.mark.parametrize(

@@ -34,19 +34,19 @@ def test_what_is_accepted(text, expected):
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        (['dependencies = ["x @ https://example.org/x.whl"]'], "no addresses"),
-        (['dependencies = ["-r other.txt"]'], "no requirement"),
+        (['dependencies = ["x @ https://example.org/x.whl"]'], "not URLs"),
+        (['dependencies = ["-r other.txt"]'], "not a valid requirement"),
         (["dependencies = ['x; python_version > \"3\\n--index-url y\"']"], "in one line"),
         (["dependencies = ['x; python_version > \"3\\u2028-r y\"']"], "in one line"),
-        (['dependencies = "x"'], "list of texts"),
-        (["dependencies = [1]"], "list of texts"),
+        (['dependencies = "x"'], "list of strings"),
+        (["dependencies = [1]"], "list of strings"),
         (["[tool.uv]", 'index-url = "https://example.org"'], "tool.uv"),
         (["[tool.uv.sources]", 'x = { git = "https://example.org" }'], "tool.uv"),
         (['index = "x"'], "'index'"),
-        (['requires-python = "three"'], "no version"),
-        (["requires-python = 3"], "no version"),
-        (["dependencies = ["], "no TOML"),
-        (["[tool.envhub]", 'lock = "../runtime.txt"'], "beside it"),
+        (['requires-python = "three"'], "not a version"),
+        (["requires-python = 3"], "not a version"),
+        (["dependencies = ["], "not valid TOML"),
+        (["[tool.envhub]", 'lock = "../runtime.txt"'], "in its directory"),
     ],
 )
 def test_what_is_refused(lines, message):
@@ -55,5 +55,5 @@ def test_what_is_refused(lines, message):
 
 
 def test_two_blocks_are_refused():
-    with pytest.raises(ContractError, match="more than one block"):
+    with pytest.raises(ContractError, match="more than one requirements block"):
         read_requirements(block("dependencies = []") + block("dependencies = []"))

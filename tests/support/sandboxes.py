@@ -1,7 +1,7 @@
 """Programs in real sandboxes: what they try, and what came of it.
 
 Each program runs as a worker would: a launcher, which stands for the guard, starts an interpreter
-by `command`, bounds it and supervises it; inside, the process shuts itself in by `confine` and only
+by `command`, limits and supervises it; inside, the process confines itself by `confine` and only
 then runs the program. As root everything is tried as an ordinary user too.
 """
 

@@ -226,7 +226,7 @@ def test_a_scratch_directory_that_is_gone_changes_nothing(guard):
 def test_when_the_guard_of_a_sandbox_is_killed_at_any_moment_the_worker_ends(kind):
     for delay in (0.0, 0.01, 0.02, 0.04, 0.08, 0.3):
         worker = Worker("env 0", confined_spec(Confinement(kind, network=False)))
-        home = os.readlink(f"/proc/{worker.child.pid}/cwd").encode()
+        home = str(worker._scratch).encode()
         time.sleep(delay)
         os.kill(worker.child.pid, signal.SIGKILL)
         wait_until(lambda home=home: not living_in(home))
@@ -256,7 +256,7 @@ def test_any_shell_starts_a_worker_and_its_guard_and_the_guard_tells_how_it_ende
     ours, theirs = socket.socketpair()
     with ours, theirs, (tmp_path / "output").open("wb") as output:
         guard = [*python_for(HERE, "envhub.worker.guard", "-S"), str(os.getpid()), str(scratch)]
-        _, *words = together(command, [*guard, str(ours.fileno()), ""])
+        _, *words = together(command, [*guard, str(ours.fileno()), ""], scratch)
         fds = (ours.fileno(), theirs.fileno())
         child = spawn([*shell, *words], env={}, cwd=tmp_path, output=output.fileno(), pass_fds=fds)
     expected = {"false": 1, "sleep": 0, "/nonexistent/bwrap": 127}

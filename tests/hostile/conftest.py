@@ -1,0 +1,37 @@
+"""What attacks need: a Hub of their own, a home with planted secrets, and a sandbox."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from envhub.sandbox.choose import trouble
+
+
+@pytest.fixture
+def hub(local_hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """A Hub on loopback; this process and its children use it."""
+    monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return local_hub
+
+
+@pytest.fixture
+def publish(hub) -> Callable[..., str]:
+    """Puts files on the Hub; the pinned reference."""
+
+    def put(env: str, name: str = "me/attack", **files: str) -> str:
+        hub.create(name)
+        return f"{name}@{hub.commit(name, {'env.py': env, **files})}:env.py"
+
+    return put
+
+
+@pytest.fixture(params=["bubblewrap", "landlock"])
+def sandbox(request: pytest.FixtureRequest) -> str:
+    """Each sandbox that works here."""
+    problem = trouble(request.param)
+    if problem is not None:
+        pytest.skip(f"{request.param}: {problem}")
+    return request.param
