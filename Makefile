@@ -76,7 +76,7 @@ pins: $(READY)
 	done
 
 bench: $(SIM)
-	@for script in statistics start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in intervals sandbox start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

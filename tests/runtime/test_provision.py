@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import uv
 from support.needs import SANDBOXES
 from support.wheels import pin
 
@@ -220,7 +221,8 @@ def test_isolated_though_nothing_is_declared(real_runtimes, tmp_path):
 def test_once_built_neither_uv_nor_an_index_is_needed(real_runtimes, gadget, tmp_path, monkeypatch):
     before = decide(gadget)
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
-    monkeypatch.setattr("envhub.runtime.uv.find_uv", None)
+    monkeypatch.setattr(uv, "find_uv_bin", lambda: pytest.fail("uv was looked for"))
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert decide(gadget) == before
 
 

@@ -38,11 +38,11 @@ def test_what_has_worked_is_not_tried_again(directory, monkeypatch):
     """Until something changes, here the tool itself."""
     monkeypatch.setenv("ENVHUB_HOME", str(directory / "home"))
     calls, real = directory / "calls", shutil.which("bwrap")
-    path = fake_tool(directory, f'echo >> {calls}\nexec {real} "$@"')
+    path = fake_tool(directory, f'echo >> "{calls}"\nexec {real} "$@"')
     for count in (2, 2):  # its help, and a trial
         assert choose_elsewhere("auto", path) == ["bubblewrap bubblewrap"]
         assert len(calls.read_text().splitlines()) == count
-    fake_tool(directory, f'echo >> {calls}\nexec {real} "$@"\n')
+    fake_tool(directory, f'echo >> "{calls}"\nexec {real} "$@"\n')
     assert choose_elsewhere("auto", path) == ["bubblewrap bubblewrap"]
     assert len(calls.read_text().splitlines()) == 4
     fake_tool(directory, "exit 1")

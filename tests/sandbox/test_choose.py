@@ -41,7 +41,7 @@ class TestChoosing:
         assert choose_elsewhere("auto", fake_tool(directory, "exit 3")) == ["landlock landlock"]
 
     def test_it_is_tried_once(self, directory):
-        path = fake_tool(directory, f"echo x >> {directory}/tries; exit 3")
+        path = fake_tool(directory, f"echo x >> '{directory}/tries'; exit 3")
         choose_elsewhere("auto", path)
         # its options, and one start
         assert (directory / "tries").read_text() == "x\nx\n"

@@ -1,16 +1,17 @@
 """Fetching from a Hub that behaves, and from one that does not."""
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from support.relay import relay
 
 from envhub.errors import SourceCorrupt, SourceUnavailable, UsageError
 from envhub.files import set_writable
@@ -129,15 +130,17 @@ def test_lies_are_noticed_without_git_too(hub, ref, tmp_path, lie):
 
 def test_a_file_that_is_larger_than_listed_is_not_read(hub, ref, monkeypatch):
     """No commit says how large its files are, and the bounds go by the listing."""
-    listing = Hub.listing
 
-    def lying(*arguments):
-        return [replace(one, size=one.size - 1) for one in listing(*arguments)]
+    def understate(path: str, body: bytes) -> bytes:
+        if "/tree/" not in path:
+            return body
+        return json.dumps([row | {"size": row["size"] - 1} for row in json.loads(body)]).encode()
 
-    monkeypatch.setattr(Hub, "listing", lying)
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("read"))
-    with pytest.raises(SourceCorrupt, match=r"has \d+ bytes instead of \d+"):
-        obtain(ref)
+    with relay(hub.endpoint, on_body=understate) as endpoint:
+        monkeypatch.setenv("HF_ENDPOINT", endpoint)
+        with pytest.raises(SourceCorrupt, match=r"has \d+ bytes instead of \d+"):
+            obtain(ref)
 
 
 def test_links_are_refused(hub):
@@ -263,14 +266,15 @@ def test_what_a_killed_fetch_left_is_removed_in_time(hub, ref):
 def test_several_files_are_fetched_at_once(hub, monkeypatch):
     names = [f"data/{number}.txt" for number in range(15)]
     ref = HubRef("me", "env", hub.commit("me/env", {"env.py": "", **dict.fromkeys(names, "x")}))
-    together, fetched, seen = threading.Barrier(4), Hub.download, []
+    together, four, seen = threading.Barrier(4), itertools.count(), []
 
-    def waiting(*arguments):
-        together.wait(20.0)  # for three others
-        return fetched(*arguments)
+    def wait_for_others(method: str, path: str) -> None:
+        if method == "HEAD" and "/resolve/" in path and next(four) < 4:
+            together.wait()  # for ever, if they come one after the other
 
-    monkeypatch.setattr(Hub, "download", waiting)
-    stored = obtain(ref, on_progress=lambda *told: seen.append(told))
+    with relay(hub.endpoint, on_request=wait_for_others) as endpoint:
+        monkeypatch.setenv("HF_ENDPOINT", endpoint)
+        stored = obtain(ref, on_progress=lambda *told: seen.append(told))
     assert list(stored.manifest.files) == sorted(("env.py", *names))
     assert [told[0] for told in seen] == list(range(17))
     assert seen[-1] == (16, 16, 15, 15)
