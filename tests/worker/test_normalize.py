@@ -177,7 +177,7 @@ REFUSED = {
         QuacksLikeVectorEnv,
         2,
         (),
-        "found a support.reaching.QuacksLikeVectorEnv, which is like a VectorEnv but is none (it must",
+        "found a support.reaching.QuacksLikeVectorEnv, which is like a VectorEnv but is none (it",
     ),
     "steps only": (StepsOnly, 1, (), f"found a {__name__}.StepsOnly."),
     # Mappings
@@ -195,7 +195,7 @@ REFUSED = {
         lambda: {"near": {"a": QuacksLikeVectorEnv()}},
         2,
         ("near", "a"),
-        "at near / a: a support.reaching.QuacksLikeVectorEnv, which is like a VectorEnv but is none",
+        "at near / a: a support.reaching.QuacksLikeVectorEnv, which is like a VectorEnv but is",
     ),
     "too deep": (
         lambda: {"walk": {"near": {"a": Reach}}},
