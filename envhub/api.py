@@ -1,4 +1,4 @@
-"""What `import envhub` offers to programs."""
+"""The functions that `import envhub` offers to programs."""
 
 import warnings
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ from envhub.types import Limits, RuntimeChoice, SandboxChoice, SourceOptions, Va
 from envhub.vector.env import LazyVectorEnv
 
 _UNUSED_HORIZON = 1_000_000
-"""For published envs without a horizon: a vector environment leaves truncating to its envs."""
+"""For envs of the published contract without a horizon; vector environments do not truncate."""
 
 
 def make_env(
@@ -42,39 +42,40 @@ def make_env(
     copy: bool = True,
     use_async_envs: bool | None = None,
 ) -> dict[str, dict[str, LazyVectorEnv]]:
-    """Make the environments of a benchmark, each in processes of its own.
+    """Make the environments of a benchmark, whose envs run in processes of their own.
 
-    Nothing runs before an environment is used, apart from one process that says what the benchmark
-    holds and ends.
+    One process reads what the benchmark declares, and ends. The processes of an environment start
+    when it is first used.
 
     Args:
         ref: An installed benchmark's name, a local `./directory` or `./file.py`, or
             `owner/repo@<commit>:env.py` on the Hub.
-        n_envs: Envs in each vector environment.
-        suites: Names; none means the benchmark's default, `all` means every suite.
-        tasks: Names; none means all of the suites.
-        env_args: For the benchmark's env maker.
-        limits: After how many seconds a process that does not answer is ended.
-        trust_remote_code: Agree to run the code of the Hub at exactly the commit that `ref` names.
-        allow_unpinned: Together with it, also for a reference that can move.
-        private: Use your token, for a private repository.
-        locked: Refuse whatever differs from `envhub.lock`.
-        sandbox: What keeps code of the Hub from your machine.
-        sandbox_allow_network: Whether it may use the network.
-        runtime: `here`, this interpreter; `isolated`, one that is built for what the benchmark
-            requires; `auto`, here where that is installed, else isolated.
+        n_envs: The number of envs in each vector environment.
+        suites: Names of suites; none: the benchmark's default; `all`: every suite.
+        tasks: Names of tasks; none: all tasks of the suites.
+        env_args: Arguments of the benchmark's function that makes envs.
+        limits: Seconds after which a process that does not answer is ended.
+        trust_remote_code: Agree to run code from the Hub at exactly the commit that `ref` names.
+        allow_unpinned: With `trust_remote_code`, also accept a branch or tag, which can move.
+        private: Send your token, for a private repository.
+        locked: Refuse files and packages that differ from `envhub.lock`.
+        sandbox: The sandbox for code from the Hub.
+        sandbox_allow_network: Let code from the Hub use the network.
+        runtime: `here`: this interpreter; `isolated`: one that is built from the benchmark's
+            requirements; `auto`: here if the requirements are installed, else isolated.
         autoreset_mode: As in Gymnasium.
-        copy: Whether observations are copied out of the shared memory. If not, they change with
-            the next step.
-        use_async_envs: Accepted for callers of other libraries; envs always run in parallel.
+        copy: Whether to copy observations out of the shared memory. If not, they change with the
+            next step.
+        use_async_envs: Ignored; accepted for code that calls other libraries' `make_env`. Envs
+            always run in parallel.
 
     Returns:
         `{suite: {task: VectorEnv}}`.
 
     Raises:
-        UsageError: There is no such benchmark, suite or task.
-        RuntimeUnavailable: What the benchmark requires cannot be had.
-        ContractError: The benchmark's code is at fault.
+        UsageError: The benchmark, suite or task does not exist.
+        RuntimeUnavailable: The benchmark's requirements are not available.
+        ContractError: The benchmark breaks its contract.
     """
     if not isinstance(n_envs, int) or n_envs < 1:
         raise UsageError(f"n_envs must be a whole number of at least 1, found {n_envs!r}.")
@@ -89,8 +90,8 @@ def make_env(
     )
     source = find_source(ref, options)
     spec = WorkerSpec(source, dict(env_args or {}), limits or Limits(), _UNUSED_HORIZON)
-    described = describe(spec, runtime, locked=locked)
-    lazy = LazySpec(described, runtime)
+    description = describe(spec, runtime, locked=locked)
+    lazy = LazySpec(description, runtime)
     return {
         suite: {
             task.name: LazyVectorEnv(
@@ -98,13 +99,13 @@ def make_env(
                 suite,
                 task.name,
                 n_envs,
-                spaces=described.spaces.get(task.name),
+                spaces=description.spaces.get(task.name),
                 autoreset_mode=autoreset_mode,
                 copy=copy,
             )
             for task in chosen
         }
-        for suite, chosen in select(described.benchmark, suites, tasks).items()
+        for suite, chosen in select(description.benchmark, suites, tasks).items()
     }
 
 
@@ -136,27 +137,27 @@ def evaluate(
     Args:
         ref: An installed benchmark's name, a local `./directory` or `./file.py`, or
             `owner/repo@<commit>:env.py` on the Hub.
-        policy: A policy object, which runs in this process, or a text as `--policy` takes it.
-        suites: Names; none means the benchmark's default, `all` means every suite.
-        tasks: Names; none means all of the suites.
-        episodes: For each task; the benchmark's own number unless said.
-        seed: Of the first episode of each task.
+        policy: A policy object, which runs in this process, or text as for `--policy`.
+        suites: Names of suites; none: the benchmark's default; `all`: every suite.
+        tasks: Names of tasks; none: all tasks of the suites.
+        episodes: Episodes per task; None: the benchmark's own number.
+        seed: The seed of each task's first episode; the others count up from it.
         workers: Worker processes; None: as many as cores and free memory allow; 0: everything in
             this process.
-        max_steps: A horizon instead of the tasks' own.
-        env_args: For the benchmark's env maker.
-        policy_args: For the policy's factory.
-        limits: After how many seconds a process that does not answer is ended.
+        max_steps: A horizon that replaces the tasks' own.
+        env_args: Arguments of the benchmark's function that makes envs.
+        policy_args: Arguments of the policy's factory.
+        limits: Seconds after which a process that does not answer is ended.
         retries: How often an episode that failed is run again before its failure is recorded.
-        out: A new directory for the run; under `runs/` unless said.
-        trust_remote_code: Agree to run the code of the Hub at exactly the commit that `ref` names.
-        allow_unpinned: Together with it, also for a reference that can move.
-        private: Use your token, for a private repository.
-        locked: Refuse whatever differs from `envhub.lock`.
-        sandbox: What keeps code of the Hub from your machine.
-        sandbox_allow_network: Whether it may use the network.
-        runtime: `here`, this interpreter; `isolated`, one that is built for what the benchmark
-            requires; `auto`, here where that is installed, else isolated.
+        out: A new directory for the run; None: one under `runs/`.
+        trust_remote_code: Agree to run code from the Hub at exactly the commit that `ref` names.
+        allow_unpinned: With `trust_remote_code`, also accept a branch or tag, which can move.
+        private: Send your token, for a private repository.
+        locked: Refuse files and packages that differ from `envhub.lock`.
+        sandbox: The sandbox for code from the Hub.
+        sandbox_allow_network: Let code from the Hub use the network.
+        runtime: `here`: this interpreter; `isolated`: one that is built from the benchmark's
+            requirements; `auto`: here if the requirements are installed, else isolated.
 
     Returns:
         The run: its directory, `records()` and `summary()`.

@@ -310,10 +310,28 @@ class WorkerDied(WorkerError):
 
 
 def printable(text: str) -> str:
-    """Foreign text without the control characters that could rewrite a terminal."""
+    """Foreign text without the characters that could rewrite a terminal or cannot be seen."""
     return "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+        c
+        if (c.isprintable() and c not in _INVISIBLE) or c in "\n\t"
+        else c.encode("unicode_escape").decode()
+        for c in text
     )
+
+
+# Characters that Python takes for printable and nobody sees: those of Unicode's property
+# Default_Ignorable_Code_Point that are letters or marks, and the empty Braille pattern.
+_INVISIBLE = frozenset(
+    map(
+        chr,
+        (
+            *(0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0),
+            *range(0x180B, 0x1810),
+            *range(0xFE00, 0xFE10),
+            *range(0xE0100, 0xE01F0),
+        ),
+    )
+)
 
 
 def _either(names: tuple[str, ...]) -> str:

@@ -28,6 +28,15 @@ def config_home() -> Path:
     return (Path(base) if base else Path.home() / ".config") / "envhub"
 
 
+def state_home() -> Path:
+    """What must be kept apart from caches: `$ENVHUB_HOME`, else the user's state directory."""
+    chosen = os.environ.get("ENVHUB_HOME")
+    if chosen:
+        return Path(chosen).absolute()
+    base = os.environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "envhub"
+
+
 def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = True) -> None:
     """Write a file so that it is there whole, as it was before, or not at all.
 

@@ -1,7 +1,7 @@
-"""The hooks that a plugin package or an `env.py` may implement.
+"""The hooks that a plugin package or an `env.py` may implement, marked with `envhub.hookimpl`.
 
-Mark an implementation with `envhub.hookimpl`. Its parameters may be left out, but must not have
-defaults: pluggy never passes a value to a parameter that has one.
+An implementation may leave parameters out, but must not give them defaults: pluggy never passes a
+value to a parameter that has one.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,33 +26,30 @@ EnvWrapper = Callable[[Any], Any]
 
 @hookspec
 def envhub_benchmarks() -> Iterable[Benchmark]:
-    """Declare benchmarks. Must be light: it is called before any simulator is wanted."""
+    """Declare benchmarks. Must be light: it is called before any simulator is needed."""
     raise NotImplementedError
 
 
 @hookspec
 def envhub_wrap_env(task: Task) -> EnvWrapper | None:
-    """Return a wrapper for the env of this task, or None to leave it alone.
+    """Return a wrapper for the env of this task, or None to leave the env alone.
 
-    Called in the worker, once for every env that is made. Wrappers of several plugins are applied
-    in the order of the plugins' names.
+    Called in the worker, once per env. Wrappers of several plugins are applied in the order of the
+    plugins' names.
     """
     raise NotImplementedError
 
 
 @hookspec
 def envhub_run_started(run: "Run") -> None:
-    """A run begins or is resumed. Called in the process of `envhub eval`, as are the next two."""
-    raise NotImplementedError
+    """A run starts or is resumed. Called in the process of `envhub eval`, as are the next two."""
 
 
 @hookspec
 def envhub_episode_finished(run: "Run", record: "EpisodeRecord") -> None:
     """An episode has been recorded."""
-    raise NotImplementedError
 
 
 @hookspec
 def envhub_run_finished(run: "Run", summary: "Summary") -> None:
     """All episodes have been recorded, or the run was interrupted."""
-    raise NotImplementedError

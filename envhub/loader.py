@@ -79,7 +79,10 @@ def load_object(target: str, declaring: ModuleType | None, *, confined: bool) ->
 
 def _check_place(target: str, *, confined: bool) -> None:
     if confined and not _in_worker:
-        raise ContractError(f"{target} belongs to code that is kept in a sandbox: not loaded here.")
+        raise ContractError(
+            f"{target} belongs to a benchmark in a sandbox and is not loaded outside of it; a "
+            "policy of the benchmark must set its placement to 'worker'."
+        )
 
 
 def _load_package(directory: Path, name: str) -> ModuleType:

@@ -1,9 +1,9 @@
-"""From raw batched observations to the batch that LeRobot policies take.
+"""Converting raw batched observations to the batch that LeRobot policies take.
 
 The names are those of LeRobot's own loop (`preprocess_observation` in `lerobot/envs/utils.py` at
 0447e00, the IsaacLab step in `lerobot/processor/env_processor.py` at 03f2cae), so that published
-policies find what they were trained on. Unlike there, no part of an observation is left out, and
-what does not fit is an `InvalidObservation` that names the leaf.
+policies find the inputs they were trained on. Unlike LeRobot, it leaves no part of an observation
+out, and raises an `InvalidObservation` that names the leaf if a leaf cannot be converted.
 """
 
 import importlib
@@ -34,7 +34,7 @@ _CHANNELS = (1, 3, 4)
 
 _IMAGE = "uint8 of shape ([rows,] height, width, channels) with 1, 3 or 4 channels"
 
-# The state that LeRobot's IsaacLab step takes from `policy` unless told otherwise.
+# The state that LeRobot's IsaacLab step takes from `policy` by default.
 _ISAACLAB_STATE = ("policy", "robot_joint_pos")
 
 
@@ -43,11 +43,11 @@ class Feature:
     """One array of a converted observation."""
 
     name: str
-    """LeRobot's name. A nested one is joined with dots: `observation.robot_state.eef.pos`."""
+    """LeRobot's name. Nested names are joined with dots: `observation.robot_state.eef.pos`."""
     source: str
-    """The leaf of the raw observation, e.g. `pixels/image2`; empty if that is one bare array."""
+    """The leaf of the raw observation, e.g. `pixels/image2`; empty if that is a single array."""
     shape: tuple[int, ...]
-    """After conversion and without the batch: channels first for images."""
+    """The shape after conversion, without the batch dimension: channels first for images."""
     kind: Kind
 
 
@@ -60,11 +60,11 @@ def to_lerobot(
     Nothing in the result shares memory with the observation.
 
     Args:
-        observation: What the env returned; a missing batch dimension is added.
-        descriptions: What each row's task is, in words.
+        observation: The env's observation; a missing batch dimension is added.
+        descriptions: The description of the task, per row.
 
     Returns:
-        Torch tensors if torch is installed and numpy arrays if not, by name, and `task`.
+        Torch tensors by name, or numpy arrays if torch is not installed; and `task`.
 
     Raises:
         InvalidObservation: A leaf has the wrong layout, dtype or number of rows.
@@ -75,7 +75,7 @@ def to_lerobot(
 
 
 def features(space: "gym.Space[Any]") -> tuple[Feature, ...]:
-    """List what `to_lerobot` makes of a single env's observations, derived from their space.
+    """List the features that `to_lerobot` makes of observations of a single env's space.
 
     Raises:
         InvalidObservation: The space has a part that cannot be converted.
@@ -88,13 +88,13 @@ def features(space: "gym.Space[Any]") -> tuple[Feature, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """An array of an observation, or its space, with its place in the batch."""
+    """An array of an observation, or its space, with its position in the batch."""
 
     path: _Path
     value: Any
     kind: Kind
     keys: _Path
-    """The keys that lead to it in the batch; more than one where the batch is nested."""
+    """The keys that lead to it in the batch; several if the batch is nested there."""
 
 
 def _convert(observation: object, expected: int) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _convert(observation: object, expected: int) -> dict[str, Any]:
 
 
 def _flatten(tree: object, path: _Path = ()) -> Iterator[tuple[_Path, Any]]:
-    """The leaves of an observation, or of its space: gymnasium's Dict is a mapping too."""
+    """Yield the leaves of an observation, or of its space: gymnasium's Dict is a mapping too."""
     if isinstance(tree, Mapping):
         for key, value in tree.items():
             yield from _flatten(value, (*path, str(key)))
@@ -129,7 +129,7 @@ def _to_array(path: _Path, value: Any) -> NDArray[Any]:
 
 
 def _place(leaves: Mapping[_Path, Any], *, rows: int | None) -> list[_Leaf]:
-    """Give each leaf its kind and its place in the batch; `rows` is None for spaces."""
+    """Find the kind and the keys in the batch of each leaf; `rows` is None for spaces."""
     if not leaves:
         raise _refusal((), "found an empty mapping", "at least one array")
     state = _isaaclab_state(leaves)
@@ -140,13 +140,13 @@ def _place(leaves: Mapping[_Path, Any], *, rows: int | None) -> list[_Leaf]:
         owner = path[: len(path) - len(keys) + 1]
         if owners.setdefault(keys[0], owner) != owner:
             found = f"found {_show(owners[keys[0]])!r}, which is called {keys[0]!r} as well"
-            raise _refusal(path, found, "one part of the observation for each name")
+            raise _refusal(path, found, "one part of the observation per name")
         placed.append(_Leaf(path, value, _check_dtype(path, value, kind), keys))
     return placed
 
 
 def _isaaclab_state(paths: Iterable[_Path]) -> _Path | None:
-    """The leaf below `policy` that is the state, if that is clear."""
+    """Return the leaf below `policy` that is the state, or None if that is ambiguous."""
     candidates = [path for path in paths if path[:1] == ("policy",)]
     if _ISAACLAB_STATE in candidates:
         return _ISAACLAB_STATE
@@ -154,7 +154,7 @@ def _isaaclab_state(paths: Iterable[_Path]) -> _Path | None:
 
 
 def _bare_path(value: Any, rows: int | None) -> _Path:
-    """The key under which an observation that is one array would have stood."""
+    """Return the key that an observation without keys would have in a mapping."""
     shape = value.shape or ()
     rank = len(shape) - (shape[:1] == (rows,))
     return ("pixels",) if rank == 3 and value.dtype == np.uint8 else ("agent_pos",)
@@ -166,7 +166,7 @@ def _name(path: _Path, state: _Path | None) -> tuple[Kind, _Path]:
         return _kind_of(top.removeprefix(_NAMED)), path
     if top in _CAMERAS:
         camera = ".".join(below)
-        if top == "camera_obs":  # LeRobot's IsaacLab step does so
+        if top == "camera_obs":  # as LeRobot's IsaacLab step does
             camera = camera.removesuffix("_rgb")
         return "image", (f"observation.images.{camera}" if camera else "observation.image",)
     if path in (("agent_pos",), ("state",), state):
@@ -191,14 +191,14 @@ def _check_dtype(path: _Path, value: Any, kind: Kind) -> Kind:
 
 
 def _with_rows(leaf: _Leaf, expected: int) -> NDArray[Any]:
-    """The leaf's array with one row an env, whether or not it came so."""
+    """Return the leaf's array with one row per env; add the batch dimension if it is missing."""
     array: NDArray[Any] = leaf.value
     if leaf.kind == "image":
         _channels_first(leaf, array.shape[1:] if array.ndim == 4 else array.shape)
         return array if array.ndim == 4 else array[None]
     if leaf.kind == "text":
         return array if array.ndim else array[None]
-    if array.shape == (expected,):  # one number an env, e.g. of a Discrete space
+    if array.shape == (expected,):  # one number per env, e.g. of a Discrete space
         return array[:, None]
     return array if array.ndim > 1 else array.reshape(1, -1)
 
@@ -211,7 +211,7 @@ def _single_shape(leaf: _Leaf) -> tuple[int, ...]:
 
 
 def _channels_first(leaf: _Leaf, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of one image after conversion."""
+    """Return the shape of one image after conversion."""
     if leaf.value.dtype == np.uint8 and len(shape) == 3 and shape[2] in _CHANNELS:
         return (shape[2], shape[0], shape[1])
     found = f"found {leaf.value.dtype} of shape {leaf.value.shape}"
@@ -223,11 +223,11 @@ def _channels_first(leaf: _Leaf, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _check_rows(counts: Mapping[_Path, int], expected: int) -> None:
     wrong = [path for path, count in counts.items() if count != expected]
     if wrong and len(set(counts.values())) == 1:
-        found = f"found descriptions for {expected} and a batch of {counts[wrong[0]]}"
-        raise _refusal(("task",), found, "one description a row")
+        found = f"found {expected} descriptions and a batch of size {counts[wrong[0]]}"
+        raise _refusal(("task",), found, "one description per row")
     if wrong:
-        found = f"found a batch of {counts[wrong[0]]}"
-        raise _refusal(wrong[0], found, f"{expected}, one row a description")
+        found = f"found a batch of size {counts[wrong[0]]}"
+        raise _refusal(wrong[0], found, f"{expected}, one row per description")
 
 
 def _finish(kind: Kind, rows: NDArray[Any]) -> Any:
@@ -246,7 +246,7 @@ def _to_tensor(value: Any) -> Any:
 
 @cache
 def _torch() -> Any:
-    """The torch module, imported at first use, or None where it is not installed."""
+    """Return the torch module, imported at first use, or None if it is not installed."""
     return importlib.import_module("torch") if importlib.util.find_spec("torch") else None
 
 

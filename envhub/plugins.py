@@ -1,7 +1,7 @@
-"""Finding plugins by their metadata, and calling their hooks.
+"""Find plugins by their metadata, and call their hooks.
 
-Listing imports nothing. Loading imports the one plugin that was asked for, in a worker. pluggy lets
-several mistakes pass in silence; `Plugins.register` turns each into a `PluginError`.
+Listing imports nothing. Loading imports the one plugin that was asked for, in a worker. pluggy
+ignores several mistakes silently; `Plugins.register` refuses them with a `PluginError`.
 """
 
 import inspect
@@ -33,7 +33,13 @@ GROUP = "envhub"
 OBSERVERS = "envhub.observers"
 """The entry-point group of modules with run and episode hooks, imported by `envhub eval` only."""
 LIMIT_VARIABLE = "ENVHUB_PLUGINS"
-"""Comma list of the plugins that exist; unset means all that are installed."""
+"""A comma-separated list of the plugins to use; unset: all that are installed."""
+_HOOKS = {
+    name: tuple(inspect.signature(spec).parameters)
+    for name, spec in sorted(vars(hookspecs).items())
+    if name.startswith("envhub_")
+}
+"""The parameters of each hook."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,34 +53,18 @@ class Installed:
 
 
 def installed() -> tuple[Installed, ...]:
-    """All plugins, by name, without importing any."""
-    wanted = chosen()
-    found: set[Installed] = set()
-    for point in _entry_points(GROUP):
-        if point.dist is not None and (wanted is None or point.name in wanted):
-            found.add(Installed(point.name, point.value, *name_and_version(point.dist)))
-    return tuple(sorted(found, key=lambda plugin: (plugin.name, plugin.distribution)))
-
-
-def _entry_points(group: str) -> "metadata.EntryPoints":
-    # Imported here: a worker that loads an env file has no use for it, and would wait 12 ms.
-    from importlib import metadata
-
-    return metadata.entry_points(group=group)
-
-
-def name_and_version(distribution: "metadata.Distribution") -> tuple[str, str]:
-    """As its metadata says; to parse all of that takes a millisecond or two."""
-    head, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
-    told = dict(re.findall(r"^(Name|Version): *(\S+)$", head, re.MULTILINE))
-    if len(told) == 2:
-        return told["Name"], told["Version"]
-    about = distribution.metadata
-    return about["Name"], about["Version"]
+    """Return all plugins, sorted by name, without importing any."""
+    names = chosen()
+    plugins = {
+        Installed(point.name, point.value, *name_and_version(point.dist))
+        for point in _entry_points(GROUP)
+        if point.dist is not None and (names is None or point.name in names)
+    }
+    return tuple(sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution)))
 
 
 def chosen() -> tuple[str, ...] | None:
-    """The plugins that `ENVHUB_PLUGINS` names, or None where it is not set."""
+    """Return the plugins that `ENVHUB_PLUGINS` names, or None if it is not set."""
     text = os.environ.get(LIMIT_VARIABLE)
     if text is None:
         return None
@@ -82,31 +72,40 @@ def chosen() -> tuple[str, ...] | None:
 
 
 def find(name: str) -> Installed:
-    """The one installed plugin of this name.
+    """Return the installed plugin of this name.
 
     Raises:
-        UnknownName: There is none.
-        PluginError: Two packages claim the name, or the name is not allowed.
+        UnknownName: No such plugin is installed.
+        PluginError: Two packages claim the name, or the name is not valid.
     """
-    known = installed()
-    claims = [plugin for plugin in known if plugin.name == name]
+    plugins = installed()
+    claims = [plugin for plugin in plugins if plugin.name == name]
     if not claims:
-        raise UnknownName(
-            "installed benchmark",
-            name,
-            {plugin.name for plugin in known},
-            advice="A local one is written ./NAME, one on the Hub owner/repo@<commit>.",
-        )
+        advice = "Write ./NAME for a local benchmark, owner/repo@<commit> for one on the Hub."
+        names = {plugin.name for plugin in plugins}
+        raise UnknownName("installed benchmark", name, names, advice=advice)
     if len(claims) > 1:
         owners = " and ".join(plugin.distribution for plugin in claims)
         raise PluginError(name, f"is claimed by {owners}: uninstall one of them.")
     if not NAME.fullmatch(name):
-        raise PluginError(name, "has a name that no benchmark may have.")
+        raise PluginError(name, "does not have a valid name for a benchmark.")
     return claims[0]
 
 
+def name_and_version(distribution: "metadata.Distribution") -> tuple[str, str]:
+    """Read only the name and the version: parsing all metadata takes a millisecond or two."""
+    head, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
+    fields = dict(re.findall(r"^(Name|Version): *(\S+)$", head, re.MULTILINE))
+    about = fields if len(fields) == 2 else distribution.metadata
+    return about["Name"], about["Version"]
+
+
+class _Mistake(Exception):
+    """A plugin cannot be used; `_boundary` adds the plugin's name and package."""
+
+
 class Plugins:
-    """The plugins loaded in this process, with one typed method for each hook."""
+    """The plugins loaded in this process, with one typed method per hook."""
 
     def __init__(self) -> None:
         self._manager = pluggy.PluginManager(PROJECT)
@@ -117,163 +116,151 @@ class Plugins:
     def load(self, name: str) -> None:
         """Import and register the installed plugin of this name."""
         plugin = find(name)
-        if name in self._modules:
-            return
-        with _boundary(name, "cannot be imported", plugin.distribution):
-            module = import_module(plugin.module)
-        self.register(module, name, distribution=plugin.distribution)
-
-    def register(self, module: ModuleType, name: str, *, distribution: str | None = None) -> None:
-        """Register a module that has hooks, or say why it cannot be used and forget it.
-
-        A module may be registered under several names, one for each benchmark that it declares.
-        """
-        if name in self._modules:
-            problem = "cannot be used beside a loaded plugin of the same name: rename one of them."
-            raise PluginError(name, problem, distribution=distribution)
-        if module not in self._modules.values():
-            self._add(module, name, distribution)
-        self._modules[name] = module
-        self._distributions[name] = distribution
-
-    def benchmarks(self, name: str) -> tuple[Benchmark, ...]:
-        """What one plugin declares through `envhub_benchmarks`."""
-        caller = self._only("envhub_benchmarks", self._modules[name])
-        if not caller.get_hookimpls():
-            raise self._error(name, "does not implement envhub_benchmarks.")
-        with _boundary(name, "failed in envhub_benchmarks", self._distributions[name]):
-            declared = [benchmark for result in caller() for benchmark in result]
-        for benchmark in declared:
-            if not isinstance(benchmark, Benchmark):
-                kind = type(benchmark).__name__
-                raise self._error(name, f"declares a {kind} where a Benchmark belongs.")
-        if not declared:
-            raise self._error(name, "declares no benchmark in envhub_benchmarks.")
-        return tuple(declared)
-
-    def benchmark(self, name: str, plugin: str | None = None) -> Benchmark:
-        """The benchmark called `name` that a plugin (by default the one of that name) declares."""
-        declared = {benchmark.name: benchmark for benchmark in self.benchmarks(plugin or name)}
-        if name not in declared:
-            found = ", ".join(sorted(declared))
-            raise self._error(plugin or name, f"declares {found}, but no benchmark {name!r}.")
-        return declared[name]
-
-    def wrappers(self, task: Task) -> tuple[EnvWrapper, ...]:
-        """What all loaded plugins want around the env of a task, in the order of their names."""
-        found: list[EnvWrapper] = []
-        for name in sorted(name for name, _ in self._manager.list_name_plugin()):
-            caller = self._only("envhub_wrap_env", self._modules[name])
-            with _boundary(name, "failed in envhub_wrap_env", self._distributions[name]):
-                results = list(caller(task=task))
-            for wrapper in results:
-                if not callable(wrapper):
-                    kind = type(wrapper).__name__
-                    problem = f"returned a {kind} from envhub_wrap_env, no callable."
-                    raise self._error(name, problem)
-                found.append(wrapper)
-        return tuple(found)
+        if name not in self._modules:
+            self._import(name, plugin.module, plugin.distribution)
 
     def load_observers(self) -> None:
         """Import and register every installed observer."""
         for point in _entry_points(OBSERVERS):
             owner = point.dist.metadata["Name"] if point.dist is not None else None
-            with _boundary(point.name, "cannot be imported", owner):
-                module = import_module(point.value)
-            self.register(module, point.name, distribution=owner)
+            self._import(point.name, point.value, owner)
+
+    def register(self, module: ModuleType, name: str, *, distribution: str | None = None) -> None:
+        """Register a module with hooks, possibly under several names, or refuse it."""
+        with _boundary(name, "cannot be registered", distribution):
+            if name in self._modules:
+                raise _Mistake("has the name of a loaded plugin: rename one of them.")
+            if module not in self._modules.values():
+                self._check(module)
+                try:
+                    self._manager.register(module, name)
+                except pluggy.PluginValidationError as exc:
+                    self._manager.unregister(module, name)  # pluggy may keep an invalid plugin
+                    problem = f"cannot be registered: {str(exc).splitlines()[-1]}."
+                    raise _Mistake(problem) from exc
+        self._modules[name] = module
+        self._distributions[name] = distribution
+
+    def benchmarks(self, name: str) -> tuple[Benchmark, ...]:
+        """Return the benchmarks that a plugin declares."""
+        with self._calling("envhub_benchmarks", name) as call:
+            if not call.get_hookimpls():
+                raise _Mistake("does not implement envhub_benchmarks.")
+            declared = [benchmark for result in call() for benchmark in result]
+            for benchmark in declared:
+                if not isinstance(benchmark, Benchmark):
+                    raise _Mistake(f"declares a {type(benchmark).__name__} instead of a Benchmark.")
+            if not declared:
+                raise _Mistake("declares no benchmark in envhub_benchmarks.")
+        return tuple(declared)
+
+    def benchmark(self, name: str, plugin: str | None = None) -> Benchmark:
+        """Return the benchmark `name` of a plugin, by default of the plugin with that name."""
+        owner = plugin or name
+        declared = {benchmark.name: benchmark for benchmark in self.benchmarks(owner)}
+        if name not in declared:
+            problem = f"declares {', '.join(sorted(declared))}, but no benchmark {name!r}."
+            raise PluginError(owner, problem, distribution=self._distributions[owner])
+        return declared[name]
+
+    def wrappers(self, task: Task) -> tuple[EnvWrapper, ...]:
+        """Return the wrappers of all loaded plugins for a task, in the order of their names."""
+        wrappers: list[EnvWrapper] = []
+        for name, _ in sorted(self._manager.list_name_plugin()):
+            with self._calling("envhub_wrap_env", name) as call:
+                for wrapper in list(call(task=task)):
+                    if not callable(wrapper):
+                        found = type(wrapper).__name__
+                        raise _Mistake(f"returned a {found} from envhub_wrap_env, not a callable.")
+                    wrappers.append(wrapper)
+        return tuple(wrappers)
 
     def run_started(self, run: "Run") -> list[PluginError]:
-        """Tell observers that a run begins; those that fail are told no more, and returned."""
-        return self._tell("envhub_run_started", run=run)
+        """Notify observers that a run starts; disable those that fail, and return their errors."""
+        return self._notify("envhub_run_started", run=run)
 
     def episode_finished(self, run: "Run", record: "EpisodeRecord") -> list[PluginError]:
-        """Tell observers of a record; those that fail are told no more, and returned."""
-        return self._tell("envhub_episode_finished", run=run, record=record)
+        """Notify observers of a record; disable those that fail, and return their errors."""
+        return self._notify("envhub_episode_finished", run=run, record=record)
 
     def run_finished(self, run: "Run", summary: "Summary") -> list[PluginError]:
-        """Tell observers that a run has ended; those that fail are returned."""
-        return self._tell("envhub_run_finished", run=run, summary=summary)
+        """Notify observers that a run has ended; return the errors of those that fail."""
+        return self._notify("envhub_run_finished", run=run, summary=summary)
 
-    def _tell(self, hook: str, **arguments: object) -> list[PluginError]:
-        problems: list[PluginError] = []
-        for name in sorted(name for name, _ in self._manager.list_name_plugin()):
+    def _notify(self, hook: str, **arguments: object) -> list[PluginError]:
+        errors: list[PluginError] = []
+        for name, _ in sorted(self._manager.list_name_plugin()):
             try:
-                with _boundary(name, f"failed in {hook}", self._distributions[name]):
-                    self._only(hook, self._modules[name])(**arguments)
-            except PluginError as problem:
+                with self._calling(hook, name) as call:
+                    call(**arguments)
+            except PluginError as error:
                 self._manager.unregister(name=name)
-                problems.append(problem)
-        return problems
+                errors.append(error)
+        return errors
 
-    def _add(self, module: ModuleType, name: str, distribution: str | None) -> None:
-        problem = self._problem(module)
-        if problem is not None:
-            raise PluginError(name, problem, distribution=distribution)
-        try:
-            self._manager.register(module, name)
-        except pluggy.PluginValidationError as exc:
-            # pluggy may keep a plugin whose validation failed.
-            self._manager.unregister(module, name)
-            detail = f"cannot be registered: {str(exc).splitlines()[-1]}."
-            raise PluginError(name, detail, distribution=distribution) from exc
+    @contextmanager
+    def _calling(self, hook: str, name: str) -> Iterator[pluggy.HookCaller]:
+        """Give a hook as only one plugin implements it, to be called in the `with` block."""
+        others = self._manager.get_plugins() - {self._modules[name]}
+        with _boundary(name, f"failed in {hook}", self._distributions[name]):
+            yield self._manager.subset_hook_caller(hook, remove_plugins=others)
 
-    def _only(self, hook: str, module: ModuleType) -> pluggy.HookCaller:
-        others = self._manager.get_plugins() - {module}
-        return self._manager.subset_hook_caller(hook, remove_plugins=others)
+    def _import(self, name: str, module: str, distribution: str | None) -> None:
+        with _boundary(name, "cannot be imported", distribution):
+            imported = import_module(module)
+        self.register(imported, name, distribution=distribution)
 
-    def _error(self, name: str, problem: str) -> PluginError:
-        return PluginError(name, problem, distribution=self._distributions[name])
-
-    def _problem(self, module: ModuleType) -> str | None:
-        """What pluggy would let pass in silence, or refuse in words of its own."""
-        known = {name for name in vars(hookspecs) if name.startswith("envhub_")}
-        marked: set[str] = set()
-        for attribute, value in vars(module).items():
-            options = self._manager.parse_hookimpl_opts(module, attribute)
-            if options is None:
+    def _check(self, module: ModuleType) -> None:
+        """Refuse the mistakes that pluggy would ignore silently."""
+        implemented: set[str] = set()
+        for name, function in vars(module).items():
+            if (options := self._manager.parse_hookimpl_opts(module, name)) is None:
                 continue
-            hook = options.get("specname") or attribute
-            if hook not in known:
-                hooks = ", ".join(sorted(known))
-                return f"implements {hook}, which is no hook; the hooks are {hooks}."
-            problem = _signature_problem(hook, value)
-            if problem is not None:
-                return problem
-            marked.add(hook)
-        for name in sorted(known - marked):
-            if callable(vars(module).get(name)):
-                return f"defines {name} without the mark @envhub.hookimpl."
-        if not marked:
-            return "implements no hook: mark envhub_benchmarks with @envhub.hookimpl."
-        return None
+            hook = options.get("specname") or name
+            if hook not in _HOOKS:
+                hooks = ", ".join(_HOOKS)
+                raise _Mistake(f"implements {hook}, which is not a hook; the hooks are {hooks}.")
+            if never := _never_passed(hook, function):
+                written, right = inspect.signature(function), ", ".join(_HOOKS[hook])
+                raise _Mistake(
+                    f"implements {hook}{written}, where {', '.join(never)} would get no value: "
+                    f"write {hook}({right}), without defaults."
+                )
+            implemented.add(hook)
+        for hook in _HOOKS:
+            if hook not in implemented and callable(vars(module).get(hook)):
+                raise _Mistake(f"defines {hook} without @envhub.hookimpl.")
+        if not implemented:
+            raise _Mistake("implements no hook: mark envhub_benchmarks with @envhub.hookimpl.")
 
 
-def _signature_problem(hook: str, implementation: Callable[..., object]) -> str | None:
-    """Parameters that pluggy would never pass a value to."""
-    spec = inspect.signature(getattr(hookspecs, hook))
-    signature = inspect.signature(implementation)
-    never = [
+def _never_passed(hook: str, function: Callable[..., object]) -> list[str]:
+    """Return the parameters that pluggy gives no value: keyword-only, with a default, unknown."""
+    return [
         parameter.name
-        for parameter in signature.parameters.values()
+        for parameter in inspect.signature(function).parameters.values()
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
         or parameter.default is not parameter.empty
-        or parameter.name not in spec.parameters
+        or parameter.name not in _HOOKS[hook]
     ]
-    if not never:
-        return None
-    return (
-        f"implements {hook}{signature}, where {', '.join(never)} would get no value: write "
-        f"{hook}({', '.join(spec.parameters)}), without defaults."
-    )
 
 
 @contextmanager
-def _boundary(plugin: str, failed: str, distribution: str | None) -> Iterator[None]:
-    """Turn whatever a plugin raises into a `PluginError` that names it."""
+def _boundary(plugin: str, failure: str, distribution: str | None) -> Iterator[None]:
+    """Turn any exception of a plugin into a `PluginError` that names the plugin."""
     try:
         yield
     except (PluginError, InvalidBenchmark):
         raise
+    except _Mistake as exc:
+        raise PluginError(plugin, str(exc), distribution=distribution) from exc
     except (Exception, SystemExit) as exc:
-        detail = f"{failed}: {type(exc).__name__}: {exc}"
-        raise PluginError(plugin, detail, distribution=distribution) from exc
+        problem = f"{failure}: {type(exc).__name__}: {exc}"
+        raise PluginError(plugin, problem, distribution=distribution) from exc
+
+
+def _entry_points(group: str) -> "metadata.EntryPoints":
+    # Imported here: a worker that loads an env file does not need it, and it takes 12 ms.
+    from importlib import metadata
+
+    return metadata.entry_points(group=group)

@@ -1,4 +1,4 @@
-"""Episodes: as planned, and as they ended. Plain data."""
+"""Planned and recorded episodes. Plain data."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,14 +9,14 @@ End = Literal["success", "terminated", "truncated", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One planned episode. With the benchmark and the policy it determines the outcome."""
+    """One planned episode. The benchmark, the policy and these fields determine its outcome."""
 
     number: int
-    """Its place in the plan; the name of its file of actions."""
+    """Its position in the plan; its file of actions has this name."""
     suite: str
     task: str
     index: int
-    """Which of the task's episodes."""
+    """Its index among the task's episodes."""
     seed: int
     init_state: int | None
     """Passed to the env's reset, for benchmarks that have stored initial states."""
@@ -24,13 +24,13 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeError:
-    """What went wrong in an episode."""
+    """The error that ended an episode."""
 
     where: Literal["env", "policy", "worker"]
     type: str
     message: str
     step: int
-    """The number of steps that were taken before."""
+    """The number of steps taken before the error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class EpisodeRecord:
     init_state: int | None
     status: Status
     success: bool | None
-    """None if the env never reported one, or the episode did not count."""
+    """None if the env never reported success, or the episode does not count."""
     success_step: int | None
-    """The number of steps after which the first success was reported."""
+    """The number of steps after which the env first reported success."""
     end: End
     return_: float
-    """Written as `return`."""
+    """The sum of the rewards; written as `return`."""
     steps: int
     out_of_bounds: int
     """The number of actions with a value outside the action space."""
@@ -59,14 +59,14 @@ class EpisodeRecord:
     attempts: int
     error: EpisodeError | None
     number: int
-    """The episode's place in the plan."""
+    """The episode's position in the plan."""
 
     @property
     def counts(self) -> bool:
-        """Whether it is part of the rate: errors of the env are not the policy's failure."""
+        """Whether the episode is part of the rate: an env's error is not the policy's failure."""
         return self.status == "ok" or self.failed_by_policy
 
     @property
     def failed_by_policy(self) -> bool:
-        """Whether the policy is at fault; then it counts as a failure."""
+        """Whether the policy is at fault, so that the episode counts as a failure."""
         return self.error is not None and self.error.where == "policy"

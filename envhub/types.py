@@ -1,4 +1,4 @@
-"""The values that cross module and process borders. They hold plain data only."""
+"""The values that modules and processes exchange. They hold plain data only."""
 
 import math
 import re
@@ -11,14 +11,14 @@ from typing import Literal
 from envhub.errors import InvalidBenchmark
 
 Value = bool | int | float | str | None
-"""What an `--env-arg`, a `--policy-arg` or a task's own argument may be."""
+"""The values that `--env-arg`, `--policy-arg` and `Task.args` accept."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
-"""Benchmarks, suites, tasks and policies; fullmatch, wherever a name comes from."""
+"""The names of benchmarks, suites, tasks and policies; used with fullmatch."""
 
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
 
-_BESIDE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
+_PACKAGE_FILE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -29,65 +29,66 @@ _MAX_HZ = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One thing to be done, with its rules."""
+    """One task of a benchmark, with the rules of its episodes."""
 
     name: str
     """Unique in the benchmark; the key in `{suite: {task: ...}}`."""
     description: str
-    """What a language-conditioned policy reads."""
+    """The instruction that a language-conditioned policy reads."""
     horizon: int
-    """The number of steps after which the host truncates."""
+    """The number of steps after which the host truncates an episode."""
     init_states: int = 0
     """If positive, episode k starts with `reset(options={"init_state": k % init_states})`."""
     success: Literal["once", "at_end", "ever"] = "once"
     """`once`: the first success ends the episode. `at_end`: the last step's success counts.
     `ever`: any step's success counts, and the env says when the episode ends."""
     args: Mapping[str, Value] = field(default_factory=dict)
-    """The author's own, e.g. the name of a scene file."""
+    """The author's own values, e.g. the name of a scene file."""
 
     def __post_init__(self) -> None:
         owner = f"Task {self.name!r}"
         check_name("task", self.name)
-        found = reprlib.repr(self.description)
-        _check(_is_text(self.description), owner, f"description must be plain text, found {found}")
+        shown = reprlib.repr(self.description)
+        _check(_is_text(self.description), owner, f"description must be plain text, found {shown}")
         _check_whole(owner, "horizon", self.horizon, 1, _MAX_HORIZON)
         _check_whole(owner, "init_states", self.init_states, 0, _MAX_HORIZON)
         rules = ("once", "at_end", "ever")
         _check(self.success in rules, owner, f"success must be one of {', '.join(rules)}")
         _check_args(owner, self.args)
-        # A copy that cannot change behind our back; and msgspec writes no mapping but a dict.
+        # A copy, which the author cannot change later; and msgspec encodes no other mapping.
         object.__setattr__(self, "args", dict(self.args))
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A named set of suites of tasks, and where the code is that runs them."""
+    """A named set of suites of tasks, and the code that runs them."""
 
     name: str
     make: str
     """`pkg.module:make`, or `:make` in the declaring file: `make(task, **env_args) -> gym.Env`."""
     suites: Mapping[str, tuple[Task, ...]]
-    """One task may stand in several suites."""
+    """A task may be in several suites."""
     default: tuple[str, ...] = ()
     """The suites of a bare `envhub eval NAME`; empty means all."""
     episodes: int = 10
-    """Episodes a task where nobody says otherwise."""
+    """Episodes per task, unless the user gives another number."""
     control_hz: float = 0.0
-    """Actions a second of the real system; 0 where there is none."""
+    """Actions per second of the real system; 0 if there is none."""
     spaces: str | None = None
-    """`pkg.module:spaces`, light: `spaces(task, **env_args) -> (observation, action)`, the same
-    objects for tasks that have the same. `envhub info` and `make_env` need no simulator then."""
+    """`pkg.module:spaces`: `spaces(task, **env_args) -> (observation, action)`, without importing a
+    simulator. It must return the same objects for tasks that have the same spaces. With it,
+    `envhub info` and `make_env` know the spaces without a simulator."""
     lerobot: str | None = None
     """`pkg.module:convert`, runs in the worker: one raw observation -> a mapping of LeRobot's
     names, such as `observation.state`, to arrays; images uint8, height x width x channels."""
     policies: Mapping[str, str] = field(default_factory=dict)
-    """Policies that come with it: `{"expert": "pkg.expert:make_policy"}`."""
+    """The benchmark's own policies: `{"expert": "pkg.expert:make_policy"}`."""
     runtime: str | None = None
     """`pkg:runtime.txt`, for plugins: complete, hashed pins in a file of the package."""
     memory_mb: int = 1024
-    """What one worker needs; `--workers auto` stays inside free memory."""
+    """Memory that one worker needs; `--workers auto` stays within the free memory."""
     reuse: Literal["reset", "rebuild"] = "reset"
-    """`rebuild`: every episode gets a newly made env, for simulators whose reset leaves traces."""
+    """`rebuild`: every episode gets a new env, for simulators whose reset is incomplete."""
 
     def __post_init__(self) -> None:
         owner = f"Benchmark {self.name!r}"
@@ -114,7 +115,7 @@ class Benchmark:
             )
         _check(
             self.runtime is None
-            or (type(self.runtime) is str and _BESIDE.fullmatch(self.runtime) is not None),
+            or (type(self.runtime) is str and _PACKAGE_FILE.fullmatch(self.runtime) is not None),
             owner,
             f"runtime must be 'package:file', found {self.runtime!r}",
         )
@@ -130,7 +131,7 @@ class Benchmark:
         object.__setattr__(self, "policies", dict(self.policies))
 
     def tasks(self) -> dict[str, Task]:
-        """All tasks by name, each once, in the order of the suites."""
+        """Return all tasks by name, each once, in the order of the suites."""
         return {task.name: task for suite in self.suites.values() for task in suite}
 
 
@@ -143,12 +144,12 @@ class PluginSource:
 
 SandboxKind = Literal["bubblewrap", "landlock", "none"]
 SandboxChoice = Literal["auto", "bubblewrap", "landlock", "none"]
-"""`auto`: the strongest that works here."""
+"""`auto`: the strongest one that works on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where files came from, and what is known of them."""
+    """Where the files of a Hub repository came from, and how they were checked."""
 
     repo: str
     commit: str
@@ -157,20 +158,20 @@ class Origin:
     """`git`: every byte was checked against the commit. `listing`: against the Hub's listing."""
     consent: Literal["flag", "ledger"]
     files: Mapping[str, str]
-    """The sha256 of each, by its path."""
+    """The sha256 of each file, by its path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What foreign code is kept from."""
+    """The restrictions on foreign code."""
 
     sandbox: SandboxKind
     network: bool
     """Whether it may use the network."""
     readable: tuple[str, ...] = ()
-    """What it may read besides the system and its interpreter: the benchmark, its assets."""
+    """Paths it may read besides the system and its interpreter: the benchmark, its assets."""
     memory_mb: int | None = None
-    """What a worker's processes may use together."""
+    """Memory that all processes of a worker may use together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,41 +179,43 @@ class FileSource:
     """A Python file in a directory that is its package."""
 
     directory: str
-    """Absolute."""
+    """The absolute path of the directory."""
     file: str
-    """Relative to the directory."""
+    """The path of the file, relative to the directory."""
     package: str
     """The name that the directory is imported as."""
     name: str
-    """The benchmark's name where the file itself gives none."""
+    """The benchmark's name, unless the file itself declares one."""
     origin: Origin | None = None
     """None for a local file."""
     confinement: Confinement | None = None
-    """None for a local file, which is the user's own; foreign files always have one."""
+    """None for a local file, which is the user's own; foreign files always have a confinement."""
 
     def __post_init__(self) -> None:
         if (self.origin is None) != (self.confinement is None):
-            raise ValueError("A file has an origin and a confinement, or it is local and has none.")
+            raise ValueError(
+                "A file must have both an origin and a confinement, or neither if it is local."
+            )
 
 
 Source = PluginSource | FileSource
 
 RuntimeChoice = Literal["auto", "here", "isolated"]
-"""`auto`: here where what is required is met, else isolated."""
+"""`auto`: here if the requirements are installed, else isolated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """What workers run on: this interpreter, or that of a runtime."""
+    """The interpreter that workers run on: this one, or that of a runtime."""
 
     kind: Literal["here", "isolated"] = "here"
     python: str = sys.executable
     key: str | None = None
-    """Of the runtime."""
+    """The key of the runtime."""
     paths: tuple[str, ...] = ()
-    """Copies of EnvHub's own package and of plugins, which the runtime itself does not have."""
+    """Copies of EnvHub's own package and of plugins, which are not part of the runtime."""
     unmet: tuple[str, ...] = ()
-    """What is required and is not so here; only where the user wants it to run all the same."""
+    """Requirements that are not installed; only if the user chose this interpreter anyway."""
 
 
 HERE = Interpreter()
@@ -220,43 +223,43 @@ HERE = Interpreter()
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """All that it takes to start a worker for a benchmark's envs.
+    """Everything needed to start a worker for a benchmark's envs.
 
-    The confinement comes with the source, so that no worker can be started without it.
+    The confinement is part of the source, so that no worker can be started without it.
     """
 
     source: Source
     env_args: Mapping[str, Value]
     limits: "Limits"
     horizon: int | None = None
-    """For envs of the published contract that have none."""
+    """For envs of the published contract that have no horizon."""
     interpreter: Interpreter = HERE
-    """What the worker runs on."""
+    """The interpreter that the worker runs on."""
     alone: bool = False
     """Whether to leave out the other plugins that `ENVHUB_PLUGINS` names."""
 
     @property
     def confinement(self) -> Confinement | None:
-        """What the worker is kept from; None for code that is the user's own."""
+        """The restrictions on the worker; None for the user's own code."""
         return confinement_of(self.source)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
-    """All that it takes to start a process for a policy, which is the user's own code."""
+    """Everything needed to start a process for a policy, which is the user's own code."""
 
     limits: "Limits"
     interpreter: Interpreter = HERE
 
 
 def confinement_of(source: Source) -> Confinement | None:
-    """What a source's code is kept from, wherever it runs."""
+    """Return the restrictions on a source's code, wherever it runs."""
     return source.confinement if isinstance(source, FileSource) else None
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How a source is had."""
+    """How to get a source, and where to run its code."""
 
     trust_remote_code: bool = False
     allow_unpinned: bool = False
@@ -269,12 +272,12 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """Where a policy's factory is."""
+    """The factory of a policy, and its arguments."""
 
     module: FileSource | str
     """A file, or the name of a module."""
     name: str
-    """Of the factory there."""
+    """The name of the factory in the module."""
     args: Mapping[str, Value] = field(default_factory=dict)
     confined: bool = False
     """Whether a confined benchmark names it: then it is made in workers only."""
@@ -286,7 +289,7 @@ PolicyFormat = Literal["raw", "lerobot"]
 
 @dataclass(frozen=True, slots=True)
 class PolicyFacts:
-    """What a policy declares of itself."""
+    """What a policy declares about itself."""
 
     placement: Placement
     needs: tuple[str, ...] | None
@@ -318,7 +321,11 @@ def check_name(kind: str, name: object) -> None:
 
 
 def _check_suites(owner: str, suites: Mapping[str, tuple[Task, ...]]) -> None:
-    _check(isinstance(suites, Mapping) and bool(suites), owner, "suites must be a filled mapping")
+    _check(
+        isinstance(suites, Mapping) and bool(suites),
+        owner,
+        "suites must be a mapping that is not empty",
+    )
     seen: dict[str, Task] = {}
     for suite, tasks in suites.items():
         check_name("suite", suite)
@@ -338,9 +345,9 @@ def _check_suites(owner: str, suites: Mapping[str, tuple[Task, ...]]) -> None:
 def _check_args(owner: str, args: Mapping[str, Value]) -> None:
     _check(isinstance(args, Mapping), owner, "args must be a mapping")
     for key, value in args.items():
-        _check(_is_text(key), owner, f"args has the key {key!r}, which is no plain text")
-        found = reprlib.repr(value)
-        problem = f"args[{key!r}] must be a plain bool, number, text or None, found {found}"
+        _check(_is_text(key), owner, f"args has the key {key!r}, which is not plain text")
+        shown = reprlib.repr(value)
+        problem = f"args[{key!r}] must be a plain bool, number, text or None, found {shown}"
         _check(_is_value(value), owner, problem)
 
 
@@ -354,7 +361,7 @@ def _is_object(target: object) -> bool:
 
 
 def _is_value(value: object) -> bool:
-    """Whether a value crosses a process border and is equal on the other side."""
+    """Whether a value stays equal when it is sent to another process."""
     if type(value) is int:
         return -(2**63) <= value < 2**64
     if type(value) is float:
@@ -363,7 +370,7 @@ def _is_value(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    """Whether a value is plain text without lone surrogates, which UTF-8 cannot hold."""
+    """Whether a value is plain text without lone surrogates, which UTF-8 cannot encode."""
     return type(value) is str and not _SURROGATE.search(value)
 
 

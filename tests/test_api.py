@@ -364,6 +364,6 @@ def test_envs_whose_spaces_differ_are_refused(tmp_path):
     )
     [tasks] = envhub.make_env(str(tmp_path), 2).values()
     [env] = tasks.values()
-    with pytest.raises(WorkerError, match="its spaces differ from env 0"):
+    with pytest.raises(WorkerError, match="its spaces differ from those of env 0"):
         env.reset()
     assert isinstance(env, LazyVectorEnv)

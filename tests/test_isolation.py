@@ -39,7 +39,7 @@ def test_workers_are_started_from_a_spec_alone():
 
 def test_foreign_code_does_not_run_in_the_host():
     foreign = FileSource("/x", "env.py", "x", "x", ORIGIN, KEPT)
-    with pytest.raises(UsageError, match="runs in workers only"):
+    with pytest.raises(UsageError, match="runs only in workers"):
         InlineWorker("", WorkerSpec(foreign, {}, Limits()))
 
 

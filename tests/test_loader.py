@@ -161,10 +161,10 @@ class TestLoadObject:
 
 def test_what_a_confined_source_names_is_loaded_in_workers_only(assets):
     """The one rule; a worker says that it is one when it starts."""
-    with pytest.raises(ContractError, match="kept in a sandbox: not loaded here"):
+    with pytest.raises(ContractError, match="in a sandbox and is not loaded outside"):
         load_object("os.path:join", None, confined=True)
     source = FileSource(str(assets / "hooks"), "env.py", PACKAGE, "hooks")
-    with pytest.raises(ContractError, match=r"env\.py belongs to code that is kept in a sandbox"):
+    with pytest.raises(ContractError, match=r"env\.py belongs to a benchmark in a sandbox"):
         load_source(confined(source, Confinement("none", network=True)))
     code = "from envhub import loader; loader.enter_worker(); "
     code += "print(loader.load_object('os.path:join', None, confined=True).__name__)"

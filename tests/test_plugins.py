@@ -130,7 +130,7 @@ def test_an_unknown_plugin_is_answered_with_the_closest(install):
         find("orchard-aple")
     assert caught.value.matches[0] == "orchard-apple"
     assert "Did you mean 'orchard-apple'" in str(caught.value)
-    assert "A local one is written ./NAME" in str(caught.value)
+    assert "Write ./NAME for a local benchmark" in str(caught.value)
 
 
 def test_two_packages_that_claim_a_name_are_both_named(install):
@@ -146,7 +146,7 @@ def test_two_packages_that_claim_a_name_are_both_named(install):
 
 def test_a_name_that_no_benchmark_may_have_is_refused(install):
     install("dummy-orchard", declaring("apple"), "an apple")
-    with pytest.raises(PluginError, match="'an apple' has a name that no benchmark may have"):
+    with pytest.raises(PluginError, match="'an apple' does not have a valid name for a benchmark"):
         find("an apple")
 
 
@@ -228,7 +228,7 @@ def test_a_file_cannot_take_the_name_of_a_loaded_plugin(install):
     install("dummy-orchard", declaring("apple"), "apple")
     plugins = Plugins()
     plugins.load("apple")
-    with pytest.raises(PluginError, match="beside a loaded plugin of the same name"):
+    with pytest.raises(PluginError, match="has the name of a loaded plugin"):
         plugins.register(make_module(declaring("other")), "apple")
     assert plugins.benchmark("apple").name == "apple"
 
@@ -302,7 +302,7 @@ TRAPS = {
         def envhub_benchmark():
             return [declare("wrong")]
         """,
-        "envhub_benchmark, which is no hook; the hooks are envhub_benchmarks, ",
+        "envhub_benchmark, which is not a hook; the hooks are envhub_benchmarks, ",
     ),
     "a misspelled hook beside a good one": (
         """
@@ -314,14 +314,14 @@ TRAPS = {
         def envhub_wrap_envs(task):
             return None
         """,
-        "implements envhub_wrap_envs, which is no hook",
+        "implements envhub_wrap_envs, which is not a hook",
     ),
     "no mark": (
         """
         def envhub_benchmarks():
             return [declare("wrong")]
         """,
-        "defines envhub_benchmarks without the mark @envhub.hookimpl.",
+        "defines envhub_benchmarks without @envhub.hookimpl.",
     ),
     "no mark on the second hook": (
         """
@@ -332,7 +332,7 @@ TRAPS = {
         def envhub_wrap_env(task):
             return None
         """,
-        "defines envhub_wrap_env without the mark @envhub.hookimpl.",
+        "defines envhub_wrap_env without @envhub.hookimpl.",
     ),
     "no hook": (
         """
@@ -428,9 +428,9 @@ def test_a_generator_may_declare():
         ("raise SystemExit(2)", "failed in envhub_benchmarks: SystemExit: 2"),
         ("return 5", "failed in envhub_benchmarks: TypeError: 'int' object is not iterable"),
         ("return declare('x')", "failed in envhub_benchmarks: TypeError: 'Benchmark' object"),
-        ("return ['x']", "declares a str where a Benchmark belongs."),
-        ("return [declare('x'), None]", "declares a NoneType where a Benchmark belongs."),
-        ("return {'x': declare('x')}", "declares a str where a Benchmark belongs."),
+        ("return ['x']", "declares a str instead of a Benchmark."),
+        ("return [declare('x'), None]", "declares a NoneType instead of a Benchmark."),
+        ("return {'x': declare('x')}", "declares a str instead of a Benchmark."),
         ("return None", "declares no benchmark in envhub_benchmarks."),
         ("return []", "declares no benchmark in envhub_benchmarks."),
         ("return; yield", "declares no benchmark in envhub_benchmarks."),
@@ -510,12 +510,12 @@ def test_a_plugin_may_leave_a_task_alone():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (wrapping("'noise'"), "returned a str from envhub_wrap_env, no callable."),
+        (wrapping("'noise'"), "returned a str from envhub_wrap_env, not a callable."),
         (wrapping("1 / 0"), "failed in envhub_wrap_env: ZeroDivisionError: division by zero"),
         (wrapping("exit(4)"), "failed in envhub_wrap_env: SystemExit: 4"),
         (
             source("@hookimpl\ndef envhub_wrap_env(task): yield str"),
-            "returned a generator from envhub_wrap_env, no callable.",
+            "returned a generator from envhub_wrap_env, not a callable.",
         ),
         (
             source("@hookimpl(wrapper=True)\ndef envhub_wrap_env(task):\n    yield\n"),

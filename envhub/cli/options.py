@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import unicodedata
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from envhub.types import Source
 
 Command = Callable[..., Any]
+
+COLUMNS = 160
+"""What a foreign text may fill: two lines of a terminal."""
 
 
 def json_option(command: Command) -> Command:
@@ -150,6 +154,22 @@ def parse_limits(text: str, known: tuple[str, ...]) -> Limits:
 def one_line(text: str) -> str:
     """Make foreign text fit into a line of output: no control characters, no line ends."""
     return printable(text.replace("\n", " ").replace("\t", " "))
+
+
+def excerpt(text: str, columns: int = COLUMNS) -> str:
+    """Foreign text of any length as one line; where it is cut, its length is said."""
+    line = one_line(text[: columns + 1])
+    width = 0
+    for index, character in enumerate(line):
+        width += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if width > columns:
+            return f"{line[:index]}… ({len(text):,} characters)"
+    return line
+
+
+def escaped(name: str) -> str:
+    """A foreign name as one line, with line ends and tabs to be seen."""
+    return printable(name).replace("\n", r"\n").replace("\t", r"\t")
 
 
 def _timeout_option(command: Command, phases: tuple[str, ...]) -> Command:

@@ -1,28 +1,43 @@
 """`envhub publish`: upload a benchmark to the Hub."""
 
+import shlex
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, env_arg_option, message, timeout_option
+from envhub.cli.options import (
+    debug_option,
+    env_arg_option,
+    escaped,
+    excerpt,
+    message,
+    timeout_option,
+)
 from envhub.errors import UsageError
 from envhub.host.loading import describe
 from envhub.refs import HubRef, PathRef, parse
-from envhub.sources.fetch import LEFT_OUT, is_left_out
 from envhub.sources.find import locate
-from envhub.sources.hub import TAG, Hub
+from envhub.sources.hub import TAG, Hub, endpoint
+from envhub.sources.publish import Selection, copy_published
 from envhub.types import Benchmark, Limits, Value, WorkerSpec
 
 _NAMED = 5
-_IGNORED = ["__pycache__/*", "*/__pycache__/*", "*.pyc", ".*", "*/.*", "runs/*"]
 
 
 @click.command("publish")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("repo", metavar="OWNER/REPO")
 @click.option("--private", is_flag=True, help="Make the repository private.")
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="FILE",
+    help="Publish a hidden file, or one that looks like a secret. Repeatable.",
+)
+@click.option("--yes", is_flag=True, help="Upload without asking.")
 @env_arg_option
 @timeout_option
 @debug_option
@@ -31,51 +46,83 @@ def command(
     repo: str,
     *,
     private: bool,
+    include: tuple[str, ...],
+    yes: bool,
     env_args: dict[str, Value],
     limits: Limits,
 ) -> None:
     """Upload DIRECTORY as the model repository OWNER/REPO and print the reference to share.
 
-    Its env.py is loaded first, in its own process, to check that it is a benchmark. The repository
-    gets the tag envhub, so that `envhub search` finds it.
+    The env.py is loaded first, from a copy of the files that will be uploaded, to see that they
+    are a benchmark. Then the files are listed, and you are asked. Links that lead out of the
+    directory and files that look like secrets are refused. The repository gets the tag envhub, so
+    that `envhub search` finds it.
 
     \b
     Examples:
         envhub publish ./my_env me/my-env
+        envhub publish ./my_env me/my-env --yes
+        envhub publish ./my_env me/my-env --include tests/token.txt
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     ref = parse(repo)
     if not isinstance(ref, HubRef) or ref.revision is not None:
         raise UsageError(f"{repo} is not of the form OWNER/REPO.")
-    source = locate(PathRef(f"{directory.resolve()}"))
-    spec = WorkerSpec(source, env_args, limits, horizon=1)
-    benchmark = describe(spec, "auto", message=message, progress=message).benchmark
+    locate(PathRef(f"{directory.resolve()}"))
     with tempfile.TemporaryDirectory(prefix="envhub-publish-") as place:
-        folder = Path(place) / "folder"
-        shutil.copytree(directory, folder, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        folder = Path(place) / "upload"
+        selection = copy_published(directory, folder, include)
+        _show_left_out(selection)
+        # Another copy, because code may write beside itself. It has the directory's name.
+        copy = Path(place) / "check" / (directory.resolve().name or "env")
+        shutil.copytree(folder, copy)
+        benchmark = _load(copy, env_args, limits)
         _write_card(folder / "README.md", benchmark)
-        _show_left_out(folder)
+        _confirm(folder, selection, f"{endpoint()}/{ref.repo_id}", private=private, yes=yes)
         hub = Hub(private=True)
-        commit = hub.publish(
-            ref.repo_id, folder, private=private, ignore=[*_IGNORED, *LEFT_OUT[:-1]]
-        )
+        commit = hub.publish(ref.repo_id, folder, private=private, ignore=[])
     message(f"{len(benchmark.tasks())} tasks published at {hub.endpoint}/{ref.repo_id}")
     click.echo(str(HubRef(ref.owner, ref.repo, commit)))
 
 
-def _show_left_out(folder: Path) -> None:
-    files = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-    left_out = sorted(filter(is_left_out, files))
-    if left_out:
-        more = f" and {len(left_out) - _NAMED} more" if left_out[_NAMED:] else ""
-        message(
-            f"Not uploaded, since checkpoints and datasets are never fetched with a benchmark: "
-            f"{', '.join(left_out[:_NAMED])}{more}."
+def _load(copy: Path, env_args: dict[str, Value], limits: Limits) -> Benchmark:
+    spec = WorkerSpec(locate(PathRef(str(copy))), env_args, limits, horizon=1)
+    return describe(spec, "auto", message=message, progress=message).benchmark
+
+
+def _show_left_out(selection: Selection) -> None:
+    for reason, paths in selection.left_out.items():
+        more = f" and {len(paths) - _NAMED} more" if paths[_NAMED:] else ""
+        named = ", ".join(map(escaped, paths[:_NAMED]))
+        message(f"Left out, because {reason}: {named}{more}.")
+
+
+def _confirm(folder: Path, selection: Selection, place: str, *, private: bool, yes: bool) -> None:
+    """List what will be uploaded, and ask."""
+    notes = {"README.md": "written by envhub", **selection.published}
+    sizes = {path: (folder / path).stat().st_size for path in sorted(notes)}
+    message(f"To upload to {place}, which is {'private' if private else 'public'} if it is new:")
+    for path, size in sizes.items():
+        message(f"  {size:>11,}  {path}{f'  ({notes[path]})' if notes[path] else ''}")
+    many = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
+    message(f"  {sum(sizes.values()):>11,}  bytes in {many}")
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        line = shlex.join(["envhub", *sys.argv[1:], "--yes"])
+        raise UsageError(
+            "Nothing was uploaded: there is no terminal to ask at. If these are the files to "
+            f"upload:\n  {line}"
         )
+    if not click.confirm("Upload these files?", default=False, err=True):
+        raise UsageError("Nothing was uploaded: you said no.")
 
 
 def _write_card(path: Path, benchmark: Benchmark) -> None:
     """Write a README with the tag, or add the tag to the README that exists."""
-    text = path.read_text(encoding="utf-8") if path.exists() else _card(benchmark)
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else _card(benchmark)
+    except (OSError, UnicodeDecodeError) as exc:
+        raise UsageError("Nothing was uploaded: README.md is not a file in UTF-8.") from exc
     head, rest = _front_matter(text)
     if TAG not in [line.strip(" -\"'") for line in head]:
         head = _with_tag(head)
@@ -99,7 +146,7 @@ def _with_tag(head: list[str]) -> list[str]:
 
 def _card(benchmark: Benchmark) -> str:
     rows = "\n".join(
-        f"| {suite} | {len(tasks)} | {tasks[0].description} |"
+        f"| {suite} | {len(tasks)} | {excerpt(tasks[0].description).replace('|', '&#124;')} |"
         for suite, tasks in benchmark.suites.items()
     )
     return (

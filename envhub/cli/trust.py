@@ -10,7 +10,7 @@ from envhub.cli.hub_facts import show, show_changes
 from envhub.cli.options import debug_option, json_option, show_download
 from envhub.errors import RemoteCodeRefused, UsageError
 from envhub.refs import HubRef, parse
-from envhub.sources.fetch import obtain, resolve
+from envhub.sources.fetch import leads_to, obtain, resolve
 from envhub.sources.hub import Hub, endpoint
 from envhub.sources.trust import Entry, Ledger
 
@@ -59,6 +59,8 @@ def _agree(ref: HubRef, *, private: bool) -> None:
         return
     if before:
         click.echo("\n" + show_changes(ref, stored, before[-1].commit))
+    if warning := _doubt(ref, private=private):
+        click.echo("\n" + warning)
     if not sys.stdin.isatty():
         raise RemoteCodeRefused(
             f"Refusing to execute remote code from {ref}: there is no terminal to ask on. Run "
@@ -68,6 +70,23 @@ def _agree(ref: HubRef, *, private: bool) -> None:
         raise RemoteCodeRefused(f"Refusing to execute remote code from {ref}: you declined.")
     ledger.add(here, ref.repo_id, ref.revision)
     click.echo(f"Agreed. Evaluate it with: envhub eval {ref}")
+
+
+def _doubt(ref: HubRef, *, private: bool) -> str:
+    """Why the commit may not be the repository's own, or ""."""
+    match leads_to(ref, private=private):
+        case True:
+            return ""
+        case False:
+            return (
+                f"Warning: no branch or tag of {ref.repo_id} leads to this commit. Anybody may "
+                "have made it, for example in a pull request; it need not be the owner's."
+            )
+        case None:
+            return (
+                f"Warning: without git nobody can tell whether {ref.repo_id} itself has this "
+                "commit, or somebody's fork or pull request."
+            )
 
 
 def _remove(ref: HubRef) -> None:

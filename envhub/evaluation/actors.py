@@ -7,7 +7,7 @@ takes as an event.
 
 from typing import Any, Protocol
 
-from envhub.errors import EnvHubError, RunAborted, WorkerRaised
+from envhub.errors import EnvHubError, WorkerRaised
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job
 from envhub.evaluation.process_actor import ProcessActor
@@ -74,15 +74,9 @@ def make_actor(job: Job, poller: WorkerPoller) -> Actor:
 def make_process_actor(job: Job, poller: WorkerPoller) -> ProcessActor:
     """Make the actor for a policy in its own process.
 
-    Raises:
-        RunAborted: The code of the policy must stay in its sandbox.
+    A policy of a confined benchmark refuses to be loaded there: see `envhub.loader`.
     """
     assert isinstance(job.policy, PolicySource)
-    if job.in_worker and job.spec.confinement is not None:
-        raise RunAborted(
-            "The policy belongs to a benchmark in a sandbox but asks for a process of its own, "
-            "outside of the sandbox: set its placement to 'worker'."
-        )
     log = job.logs / "policy.log" if job.logs else None
     # A policy of the benchmark may need the packages of the benchmark's runtime.
     spec = PolicySpec(job.limits, job.spec.interpreter if job.in_worker else HERE)

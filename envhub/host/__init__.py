@@ -1,1 +1,1 @@
-"""Starting, asking and ending workers. Runs in the host."""
+"""Starting workers, sending them requests, waiting for answers, ending them. Runs in the host."""

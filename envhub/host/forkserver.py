@@ -1,9 +1,10 @@
-"""Workers that are forked instead of started, as the host sees it.
+"""The host's side of the fork server: workers that are forked instead of started.
 
-Importing numpy and Gymnasium takes a quarter of a second of a core; a fork takes a hundredth. Two
-workers of a kind are started directly. While two live, others come from a fork server, a process
-that has imported what every worker needs (`envhub.worker.forkserver`), and which ends with the last
-of them. Only our own code runs in it. Workers in a sandbox are never forked.
+Importing numpy and Gymnasium takes a quarter of a second of a core; a fork takes a hundredth. The
+first two workers with the same settings are started directly. While two are alive, further ones are
+forked by a fork server, a process that has imported the modules every worker needs
+(`envhub.worker.forkserver`) and that ends with the last of them. It runs EnvHub's own code only.
+Workers in a sandbox are never forked.
 """
 
 import json
@@ -19,15 +20,19 @@ from envhub.process import Child, adopt, spawn
 from envhub.sandbox.variables import scratch_variables
 
 _STARTED_DIRECTLY = 2
-"""Workers that are started, both at once, before a fork server is worth its own start."""
+"""Workers that are started directly, before a fork server is worth its own start."""
 
 _TIMEOUT = 60.0
-"""Seconds that a fork server may take to import what it needs."""
+"""Seconds that a fork server may take to start and import its modules."""
 
 _NO_HOME = Path("/nonexistent")
 """The home of a fork server, which writes nothing."""
 
 _LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+
+_groups: dict[tuple[object, ...], "_Group"] = {}
+
+_lock = threading.RLock()
 
 
 def start(
@@ -37,20 +42,20 @@ def start(
     channel: int,
     output: int,
 ) -> Child:
-    """Start a worker for envs: forked if another one lives already, else directly.
+    """Start a worker for envs: forked if two with the same settings are alive, else directly.
 
     Args:
         python: The beginning of its command line.
-        variables: All of its environment.
-        scratch: Its home.
+        variables: Its environment variables, all of them.
+        scratch: Its home directory.
         channel: The descriptor of its end of the channel.
         output: The descriptor that its output goes to.
     """
     key = _key(python, variables, scratch)
     with _lock:
-        kind = _kinds.setdefault(key, _Kind(key, python, variables))
-        fork = kind.living >= _STARTED_DIRECTLY
-        child = kind.fork(scratch, channel, output) if fork else None
+        group = _groups.setdefault(key, _Group(key, python, variables))
+        fork = group.alive >= _STARTED_DIRECTLY
+        child = group.fork(scratch, channel, output) if fork else None
         if child is None:
             child = spawn(
                 [*python, "env", str(channel), str(os.getpid()), str(scratch)],
@@ -59,27 +64,27 @@ def start(
                 output=output,
                 pass_fds=(channel,),
             )
-        kind.living += 1
-        child.on_end = kind.leave
+        group.alive += 1
+        child.on_end = group.leave
     return child
 
 
 def _key(python: Sequence[str], variables: Mapping[str, str], scratch: Path) -> tuple[object, ...]:
-    """What a process hands down to its children, and may not differ."""
+    """Return all that a forked worker inherits from the fork server, and that must be equal."""
     own = scratch_variables(scratch)
-    handed_down = frozenset((k, v) for k, v in variables.items() if k not in own)
+    inherited = frozenset((k, v) for k, v in variables.items() if k not in own)
     limits = tuple(resource.getrlimit(limit) for limit in _LIMITS)
     cores = frozenset(os.sched_getaffinity(0))
-    return os.getpid(), tuple(python), handed_down, limits, cores
+    return os.getpid(), tuple(python), inherited, limits, cores
 
 
-class _Kind:
-    """The workers of one kind, and where they come from."""
+class _Group:
+    """The workers with the same settings, and their fork server."""
 
     def __init__(
         self, key: tuple[object, ...], python: Sequence[str], variables: Mapping[str, str]
     ) -> None:
-        self.living = 0
+        self.alive = 0
         self._key = key
         self._python = python
         self._variables = variables
@@ -87,7 +92,7 @@ class _Kind:
         self._unusable = False
 
     def fork(self, scratch: Path, channel: int, output: int) -> Child | None:
-        """A forked worker; None if that does not work here."""
+        """Fork a worker; return None if forking does not work on this machine."""
         if self._unusable:
             return None
         if self._server is None:
@@ -99,11 +104,11 @@ class _Kind:
         return child
 
     def leave(self) -> None:
-        """A worker has ended; the last one ends the fork server."""
+        """Take note that a worker has ended; end the fork server with the last one."""
         with _lock:
-            self.living -= 1
-            if self.living == 0:
-                _kinds.pop(self._key, None)
+            self.alive -= 1
+            if self.alive == 0:
+                _groups.pop(self._key, None)
                 self._close()
 
     def _close(self) -> None:
@@ -113,7 +118,7 @@ class _Kind:
 
 
 class _ForkServer:
-    """The process, as the host sees it."""
+    """The process that forks workers."""
 
     def __init__(self, python: Sequence[str], variables: Mapping[str, str]) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -132,7 +137,7 @@ class _ForkServer:
             raise
 
     def fork(self, scratch: Path, channel: int, output: int) -> Child | None:
-        """A new worker; None if the fork server has died."""
+        """Fork a worker; return None if the fork server has died."""
         order = json.dumps({"scratch": str(scratch)}).encode()
         try:
             socket.send_fds(self._socket, [order], [channel, output])
@@ -141,17 +146,12 @@ class _ForkServer:
             return None
         try:
             return adopt(pid)
-        except OSError:  # no descriptor is to be had
+        except OSError:  # no file descriptor is available
             os.kill(pid, signal.SIGTERM)
             os.waitpid(pid, 0)
             raise
 
     def close(self) -> None:
-        """End it; its workers live on."""
+        """End the fork server; the workers that it forked stay alive."""
         self._socket.close()
         self._child.end()
-
-
-_kinds: dict[tuple[object, ...], _Kind] = {}
-
-_lock = threading.RLock()

@@ -1,4 +1,4 @@
-"""A worker without a process: the same requests, answered here. For `--workers 0` and debuggers."""
+"""A worker without a process of its own: for `--workers 0` and debuggers."""
 
 import math
 import os
@@ -20,13 +20,13 @@ from envhub.wire.messages import (
 
 
 class InlineWorker:
-    """Has what the engine uses of a `Worker`; every request is answered before `ask` returns."""
+    """Offers what the engine uses of a `Worker`; `ask` returns when the request is answered."""
 
     def __init__(self, name: str, spec: WorkerSpec) -> None:
         from envhub.worker.session import Session
 
         if spec.confinement is not None:
-            raise UsageError("Code of the Hub runs in workers only, never in this process.")
+            raise UsageError("Code from the Hub runs only in workers, never in this process.")
         self.name = name
         self.subject = ""
         self.outcome: Reply | WorkerError | None = None
@@ -39,29 +39,28 @@ class InlineWorker:
         self._session = Session(self)
 
     def next_id(self) -> int:
-        """The number of the next request."""
+        """Return the id of the next request."""
         return self._last + 1
 
     def ask(self, request: Request, limit: float, verb: str, fds: tuple[int, ...] = ()) -> None:
-        """Answer a request; there is no limit."""
+        """Answer a request at once; the limit is ignored."""
         self._fds.extend(os.dup(fd) for fd in fds)
-        self._take_in(request, self._session.answer(request), verb)
+        self._settle(request, self._session.answer(request), verb)
 
     def quick_step(
         self, number: int, limit: float, now: float, *, sent: bool, scored: bool = False
     ) -> None:
-        """Take a step with what is in shared memory."""
-        self._take_in(QuickStep(number, scored), self._session.quick_step(number), "step")
+        """Take a step with the action in shared memory."""
+        self._settle(QuickStep(number, scored), self._session.quick_step(number), "step")
 
-    def _take_in(self, request: Request, answer: bytes, verb: str) -> None:
+    def _settle(self, request: Request, answer: bytes, verb: str) -> None:
         self._last = request.id
         reply = decode_reply(answer, request)
         if type(reply) is not QuickStepped:
             check(request, reply)
         if isinstance(reply, Failed):
-            what = f"{verb} of {self.subject} in {self.name}"
             self.outcome = WorkerRaised(
-                what,
+                f"{verb} of {self.subject} in {self.name}",
                 reply.kind,
                 reply.message,
                 contract=reply.contract,
@@ -72,24 +71,24 @@ class InlineWorker:
             self.outcome = reply
 
     def take_fd(self) -> int:
-        """The oldest descriptor that came along."""
+        """Return the oldest descriptor that came with a request."""
         return self._fds.popleft()
 
     def expect_fds(self, *, expecting: bool) -> None:
-        """They come along with the request itself."""
+        """Do nothing: descriptors are passed to `ask` together with the request."""
 
     def wait(self) -> Reply | WorkerError:
-        """The outcome, which is there already."""
+        """Return the outcome, which is available already."""
         return self.take()
 
     def take(self) -> Reply | WorkerError:
-        """The outcome of the request."""
+        """Return the outcome of the request."""
         outcome, self.outcome = self.outcome, None
         assert outcome is not None
         return outcome
 
     def broken(self, reason: Exception) -> WorkerError:
-        """The error for an answer that makes no sense."""
+        """Return the error for an invalid answer."""
         return WorkerError(self.subject, str(reason))
 
     def end(self) -> None:
@@ -97,5 +96,5 @@ class InlineWorker:
         self.ended = True
         try:
             self._session.close()
-        except (Exception, SystemExit):  # what was recorded stands
+        except (Exception, SystemExit):  # no reason to lose the run's records
             traceback.print_exc()

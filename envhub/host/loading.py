@@ -1,4 +1,4 @@
-"""Loading a benchmark in a worker: to run it, or to describe it."""
+"""Loading a benchmark in a worker, to run it or to describe it."""
 
 import re
 import threading
@@ -27,6 +27,9 @@ from envhub.wire.messages import Loaded, Opened
 from envhub.wire.spaces import Spaces, decode_spaces
 
 Say = Callable[[str], None]
+"""Receives messages for the user."""
+
+_MISSING_MODULE = re.compile(r"No module named '([A-Za-z_]\w*)[\w.]*'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,51 @@ class LoadedWorker:
 
     @property
     def spec(self) -> WorkerSpec:
-        """As it was started; others for the same benchmark are started alike."""
+        """What this worker and others for the same benchmark are started from."""
         return self.remote.spec
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The benchmark of a source, and how to start workers for it."""
+
+    benchmark: Benchmark
+    spec: WorkerSpec
+    """What workers for the benchmark are started from."""
+    spaces: Mapping[str, Spaces]
+    """The observation space and the action space of tasks, as far as they are known."""
+
+
+class LazySpec:
+    """A worker spec whose interpreter is chosen, or built, when the first worker is needed.
+
+    All vector environments of one `make_env` share it, so that a runtime is built once.
+    """
+
+    def __init__(self, description: Description, choice: RuntimeChoice) -> None:
+        self.limits = description.spec.limits
+        self._description = description
+        self._choice = choice
+        self._lock = threading.Lock()
+        self._spec: WorkerSpec | None = None
+
+    def get(self) -> WorkerSpec:
+        """Return the spec to start workers from.
+
+        Raises:
+            RuntimeUnavailable: The requirements of a plugin are not available.
+        """
+        with self._lock:
+            if self._spec is None:
+                self._spec = self._provisioned()
+            return self._spec
+
+    def _provisioned(self) -> WorkerSpec:
+        spec = self._description.spec
+        if not isinstance(spec.source, PluginSource):
+            return spec
+        interpreter = provision(spec.source, self._choice, self._description.benchmark)
+        return replace(spec, interpreter=interpreter)
 
 
 def start_loaded_worker(
@@ -54,25 +100,26 @@ def start_loaded_worker(
     message: Say = lambda _: None,
     progress: Say = lambda _: None,
 ) -> LoadedWorker:
-    """Start a worker that has loaded the benchmark, on the interpreter that it requires.
+    """Start a worker that loads the benchmark, on the interpreter that the benchmark requires.
 
-    An env file says before it is run what it requires. A plugin is asked, on this interpreter; if
-    it requires what is not installed here, another worker takes over in a runtime of its own.
+    The requirements of an env file are read before it runs. A plugin reports its own when it is
+    loaded, on this interpreter; if they are not installed here, this worker is replaced by one in a
+    runtime that meets them.
 
     Args:
         spec: What to load; its interpreter is chosen here.
-        choice: Which interpreter the user wants.
-        locked: Whether to take the pins of `envhub.lock`.
-        name: What errors call the worker.
-        log: A file for the beginning of its output.
-        inline: Whether to run it in this process.
-        spaces: Whether it is to say which spaces tasks declare.
-        message: Receives what the user should know.
-        progress: Receives what takes its time.
+        choice: The interpreter that the user asked for.
+        locked: Whether to use the pins of `envhub.lock`.
+        name: The worker's name in errors.
+        log: A file for the beginning of the worker's output.
+        inline: Whether to run the worker in this process.
+        spaces: Whether to ask which spaces the tasks declare.
+        message: Receives messages that the user should see.
+        progress: Receives messages about work that takes long.
 
     Raises:
-        RuntimeUnavailable: What it requires is not available.
-        WorkerError: The code raised, ended its process or did not answer; or is not a benchmark.
+        RuntimeUnavailable: The benchmark's requirements are not available.
+        WorkerError: The code raised, ended its process, did not answer or is not a benchmark.
     """
     choose = partial(
         provision, spec.source, choice, inline=inline, message=message, progress=progress
@@ -90,6 +137,59 @@ def start_loaded_worker(
         return LoadedWorker(worker.remote.on(interpreter), worker.loaded)
     _end(worker)
     return load(replace(spec, interpreter=interpreter))
+
+
+def describe(
+    spec: WorkerSpec,
+    choice: RuntimeChoice,
+    *,
+    locked: bool = False,
+    with_spaces: bool = False,
+    message: Say = lambda _: None,
+    progress: Say = lambda _: None,
+) -> Description:
+    """Load a source in a worker, read what it declares, and end the worker.
+
+    A plugin is loaded on this interpreter: no runtime is built, and no env is made.
+
+    Args:
+        spec: What to load; its limit `start` applies to each answer.
+        choice: The interpreter that the user asked for.
+        locked: Whether to use the pins of `envhub.lock`.
+        with_spaces: Whether to make the env of an env file's first task, if it declares no spaces.
+        message: Receives messages that the user should see.
+        progress: Receives messages about work that takes long.
+
+    Raises:
+        RuntimeUnavailable: The requirements of an env file are not available.
+        WorkerError: The code raised, ended its process, did not answer or is not a benchmark.
+    """
+    if isinstance(spec.source, PluginSource):
+        worker = _load(spec, spaces=True)
+    else:
+        worker = start_loaded_worker(
+            spec, choice, locked=locked, spaces=True, message=message, progress=progress
+        )
+    try:
+        spaces = dict(_declared_spaces(worker))
+        if with_spaces and not spaces and not isinstance(spec.source, PluginSource):
+            with explaining(worker.spec):
+                spaces = _spaces_of_first_task(worker)
+    finally:
+        _end(worker)
+    return Description(worker.loaded.benchmark, worker.spec, spaces)
+
+
+@contextmanager
+def explaining(spec: WorkerSpec) -> Iterator[None]:
+    """Add advice to the error of an env file that imports a package it does not declare."""
+    try:
+        yield
+    except WorkerRaised as error:
+        explained = _explain(error, spec.source, spec.interpreter)
+        if explained is None:
+            raise
+        raise explained from error
 
 
 def _load(
@@ -114,58 +214,6 @@ def _end(worker: LoadedWorker) -> None:
     close_workers([worker.remote.worker], limit=worker.spec.limits.close)
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What a source declares."""
-
-    benchmark: Benchmark
-    spec: WorkerSpec
-    """What workers for it are started from."""
-    spaces: Mapping[str, Spaces]
-    """The observation and the action space of tasks, of those for which they are known."""
-
-
-def describe(
-    spec: WorkerSpec,
-    choice: RuntimeChoice,
-    *,
-    locked: bool = False,
-    with_spaces: bool = False,
-    message: Say = lambda _: None,
-    progress: Say = lambda _: None,
-) -> Description:
-    """Load a source in a process of its own, and end it.
-
-    A plugin declares itself on this interpreter: no runtime is built, and none of its envs is made.
-
-    Args:
-        spec: What to load; of its limits, `start` bounds each answer.
-        choice: Which interpreter the user wants.
-        locked: Whether to take the pins of `envhub.lock`.
-        with_spaces: Whether to make the env of an env file's first task, for its spaces.
-        message: Receives what the user should know.
-        progress: Receives what takes its time.
-
-    Raises:
-        RuntimeUnavailable: What an env file requires is not available.
-        WorkerError: The code raised, ended its process or did not answer; or is not a benchmark.
-    """
-    if isinstance(spec.source, PluginSource):
-        worker = _load(spec, spaces=True)
-    else:
-        worker = start_loaded_worker(
-            spec, choice, locked=locked, spaces=True, message=message, progress=progress
-        )
-    try:
-        spaces = dict(_declared_spaces(worker))
-        if with_spaces and not spaces and not isinstance(spec.source, PluginSource):
-            with explaining(worker.spec):
-                spaces = _first_spaces(worker)
-    finally:
-        _end(worker)
-    return Description(worker.loaded.benchmark, worker.spec, spaces)
-
-
 def _declared_spaces(worker: LoadedWorker) -> Iterator[tuple[str, Spaces]]:
     for tasks, observation, action in worker.loaded.spaces:
         try:
@@ -175,7 +223,7 @@ def _declared_spaces(worker: LoadedWorker) -> Iterator[tuple[str, Spaces]]:
         yield from ((task, spaces) for task in tasks)
 
 
-def _first_spaces(worker: LoadedWorker) -> dict[str, Spaces]:
+def _spaces_of_first_task(worker: LoadedWorker) -> dict[str, Spaces]:
     benchmark, remote = worker.loaded.benchmark, worker.remote
     suite = benchmark.default[0] if benchmark.default else next(iter(benchmark.suites))
     task = benchmark.suites[suite][0].name
@@ -183,72 +231,25 @@ def _first_spaces(worker: LoadedWorker) -> dict[str, Spaces]:
     return {task: remote.spaces(remote.answer(Opened))}
 
 
-class LazySpec:
-    """A benchmark's worker spec, its interpreter chosen or built when a worker is first needed.
-
-    Shared by all vector environments of one `make_env`, so that a runtime is built once.
-    """
-
-    def __init__(self, described: Description, choice: RuntimeChoice) -> None:
-        self.limits = described.spec.limits
-        self._described = described
-        self._choice = choice
-        self._lock = threading.Lock()
-        self._spec: WorkerSpec | None = None
-
-    def get(self) -> WorkerSpec:
-        """The spec to start workers from.
-
-        Raises:
-            RuntimeUnavailable: What a plugin requires is not available.
-        """
-        with self._lock:
-            if self._spec is None:
-                self._spec = self._provisioned()
-            return self._spec
-
-    def _provisioned(self) -> WorkerSpec:
-        spec = self._described.spec
-        if not isinstance(spec.source, PluginSource):
-            return spec
-        interpreter = provision(spec.source, self._choice, self._described.benchmark)
-        return replace(spec, interpreter=interpreter)
-
-
-_MISSING = re.compile(r"No module named '([A-Za-z_]\w*)[\w.]*'")
-
-
-@contextmanager
-def explaining(spec: WorkerSpec) -> Iterator[None]:
-    """Add the lines to write to the error of a file that imports what it does not declare."""
-    try:
-        yield
-    except WorkerRaised as error:
-        explained = _explain(error, spec.source, spec.interpreter)
-        if explained is None:
-            raise
-        raise explained from error
-
-
 def _explain(error: WorkerRaised, source: Source, interpreter: Interpreter) -> WorkerRaised | None:
-    found = _MISSING.match(error.message)
-    if not isinstance(source, FileSource) or error.kind != "ModuleNotFoundError" or not found:
+    match = _MISSING_MODULE.match(error.message)
+    if not isinstance(source, FileSource) or error.kind != "ModuleNotFoundError" or not match:
         return None
-    module = found[1]
-    declared = _declared(source)
-    if declared is None or _is_beside(source, module):
+    module = match[1]
+    declared = _declared_requirements(source)
+    if declared is None or _is_own_module(source, module):
         return None
     known = metadata.packages_distributions().get(module)
-    # Where nobody here has it, most packages are called as their module is.
+    # Guess for a package that is not installed: most are named like their module.
     distribution = sorted(known)[0] if known else module.replace("_", "-")
-    lines = _block(declared, distribution)
-    called = f" (of the package {distribution})" if known else ""
+    block = _pep723_block(declared, distribution)
+    package = f" (of the package {distribution})" if known else ""
     where = "its runtime" if interpreter.kind == "isolated" else "this interpreter"
     return WorkerRaised(
         error.doing,
         error.kind,
-        f"{error.message}. {source.file} imports {module}{called}, which {where} does not have: "
-        f"declare it at the top of the file, as in\n{lines}",
+        f"{error.message}. {source.file} imports {module}{package}, which {where} does not have: "
+        f"declare it at the top of the file, as in\n{block}",
         contract=error.contract,
         traceback=error.traceback,
         where=error.where,
@@ -256,7 +257,7 @@ def _explain(error: WorkerRaised, source: Source, interpreter: Interpreter) -> W
     )
 
 
-def _declared(source: FileSource) -> Requirements | None:
+def _declared_requirements(source: FileSource) -> Requirements | None:
     try:
         text = Path(source.directory, source.file).read_text(encoding="utf-8", errors="replace")
         return read_requirements(text, source.file)
@@ -264,14 +265,14 @@ def _declared(source: FileSource) -> Requirements | None:
         return None
 
 
-def _is_beside(source: FileSource, module: str) -> bool:
-    """Whether it is a part of the benchmark itself, which no package provides."""
+def _is_own_module(source: FileSource, module: str) -> bool:
+    """Whether a module is part of the benchmark itself, so that no package provides it."""
     folder = Path(source.directory)
     return (folder / f"{module}.py").exists() or (folder / module).is_dir()
 
 
-def _block(declared: Requirements, distribution: str) -> str:
-    packages = "".join(f'#     "{_quoted(one)}",\n' for one in (*declared.packages, distribution))
+def _pep723_block(declared: Requirements, distribution: str) -> str:
+    packages = "".join(f'#     "{_quoted(name)}",\n' for name in (*declared.packages, distribution))
     python = f'# requires-python = "{declared.python}"\n' if declared.python else ""
     return f"# /// script\n{python}# dependencies = [\n{packages}# ]\n# ///"
 

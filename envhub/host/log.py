@@ -1,13 +1,15 @@
-"""What a worker prints: drained by the host, kept up to a cap, quoted in errors."""
+"""The output of a worker: read by the host, kept up to a limit, quoted in errors."""
 
 import os
 from pathlib import Path
 
 _KEPT = 8192
+"""Bytes of the end of the output, for errors."""
 
 _QUOTED_LINES = 10
 
-_FILE_CAP = 2**20
+_FILE_LIMIT = 2**20
+"""Bytes of the beginning of the output, for the file."""
 
 _READ = 2**16
 
@@ -16,7 +18,7 @@ class Log:
     """The reading end of a worker's output."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Make the pipe.
+        """Make the pipe for the output.
 
         Args:
             path: A file that gets the first MiB of the output.
@@ -25,10 +27,14 @@ class Log:
         os.set_blocking(self.read_end, False)
         self._tail = b""
         self._path = path
-        self._room = _FILE_CAP if path else 0
+        self._room = _FILE_LIMIT if path else 0
 
     def drain(self) -> bool:
-        """Take what is there, at most a few pipes' worth; False once the other side has closed."""
+        """Read the output that is available, at most 1 MiB.
+
+        Returns:
+            False once the worker has closed its end.
+        """
         for _ in range(16):
             try:
                 data = os.read(self.read_end, _READ)
@@ -41,19 +47,19 @@ class Log:
         return True
 
     def tail(self) -> str:
-        """The last lines."""
+        """Return the last lines of the output."""
         lines = self._tail.decode("utf-8", "replace").splitlines()
         return "\n".join(line[:300] for line in lines[-_QUOTED_LINES:])
 
     def close(self) -> None:
-        """Close what is still open; harmless when repeated."""
+        """Close the ends of the pipe that are still open; harmless when repeated."""
         for fd in (self.read_end, self.write_end):
             if fd >= 0:
                 os.close(fd)
         self.read_end = self.write_end = -1
 
     def hand_over(self) -> None:
-        """The worker has its end now; close ours."""
+        """Close the host's copy of the writing end, once the worker has its own."""
         os.close(self.write_end)
         self.write_end = -1
 
@@ -65,6 +71,6 @@ class Log:
                 file.write(data[: self._room])
                 self._room -= len(data)
                 if self._room <= 0:
-                    file.write(b"\n[envhub: the output goes on; it is cut here]\n")
-        except OSError:  # a full disk, say: what was printed is not worth a run
+                    file.write(b"\n[envhub: output truncated]\n")
+        except OSError:  # a full disk, say: not a reason to end the run
             self._room = 0

@@ -1,4 +1,4 @@
-"""An env in a worker process: what can be asked of it, in words of envs. Nothing here waits."""
+"""Envs and policies in worker processes: one method per request. Only `answer` waits."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -59,11 +59,15 @@ from envhub.wire.values import portable
 R = TypeVar("R")
 
 Observe = tuple[str, ...] | None
-"""The leaves of an observation that somebody reads; None = all."""
+"""The paths of an observation's leaves that the env must fill; None = all."""
 
 
 class RemoteEnv:
-    """One env. Every method but `spaces` and `texts` asks; `worker.wait` gives the answer."""
+    """An env in a worker.
+
+    The methods up to `close` send a request and return at once; `answer` or `worker.wait` waits for
+    the outcome.
+    """
 
     def __init__(
         self, name: str, spec: WorkerSpec, *, log: Path | None = None, inline: bool = False
@@ -71,10 +75,10 @@ class RemoteEnv:
         """Start the worker.
 
         Args:
-            name: What errors call it.
-            spec: What it is to run, and what it is kept from.
-            log: A file for the beginning of its output.
-            inline: Whether to run it in this process, without limits.
+            name: The worker's name in errors.
+            spec: What to run, on which interpreter, and in which sandbox.
+            log: A file for the beginning of the worker's output.
+            inline: Whether to run the worker in this process, without time limits.
         """
         self.worker: Worker | InlineWorker = (
             InlineWorker(name, spec) if inline else Worker(name, spec, log=log)
@@ -85,7 +89,7 @@ class RemoteEnv:
         self._texts: frozenset[str] = frozenset()
 
     def on(self, interpreter: Interpreter) -> "RemoteEnv":
-        """The same env, noted as running on an interpreter that differs in what is said of it."""
+        """Correct what is recorded about the interpreter, which the worker runs on already."""
         self.spec = replace(self.spec, interpreter=interpreter)
         return self
 
@@ -93,8 +97,8 @@ class RemoteEnv:
         """Load the benchmark's code, and the plugins whose hooks apply.
 
         Args:
-            packages: Whether it is to say which packages are installed.
-            spaces: Whether it is to say which spaces tasks declare.
+            packages: Whether to ask which packages are installed.
+            spaces: Whether to ask which spaces the tasks declare.
         """
         spec = self.spec
         code = spec.source.name if isinstance(spec.source, PluginSource) else spec.source
@@ -106,12 +110,12 @@ class RemoteEnv:
         self.worker.ask(request, self._limits.start, "loading")
 
     def open(self, suite: str, task: str) -> None:
-        """Make the env of a task, ending the one before."""
+        """Make the env of a task; the worker closes the one before."""
         self.worker.subject = f"task {task!r}"
         self.worker.ask(Open(self._next(), suite, task), self._limits.start, "making the env")
 
     def attach(self, memory: int, rows: int, row: int) -> None:
-        """Share memory, in which this env has a row."""
+        """Share memory in which this env has a row."""
         request = Attach(self._next(), rows, row)
         self.worker.ask(request, self._limits.start, "sharing memory", (memory,))
 
@@ -149,13 +153,13 @@ class RemoteEnv:
         scored: bool = False,
         until_success: bool = False,
     ) -> None:
-        """Take the steps whose actions are in shared memory, at most `CHUNK`."""
+        """Take steps with the actions in shared memory, at most `CHUNK`."""
         assert 1 <= count <= CHUNK
         request = Step(self._next(), count, observe, scored, until_success)
         self.worker.ask(request, self._step_limit(count), "step")
 
     def step_again(self) -> None:
-        """Take one more step as the last one was asked for, which was scored."""
+        """Repeat the last request for a scored step, by an empty frame."""
         now = time.monotonic()
         self.worker.quick_step(self._next(), self._limits.step, now, sent=False, scored=True)
 
@@ -165,7 +169,7 @@ class RemoteEnv:
         benchmark: Benchmark,
         spaces: Spaces,
     ) -> None:
-        """Make a policy in the worker, beside the env."""
+        """Make a policy in the env's worker."""
         observation, action = (encode_space(space) for space in spaces)
         request = LoadPolicy(self._next(), policy, benchmark, observation, action)
         self.worker.ask(request, self._limits.start, "making the policy")
@@ -179,20 +183,20 @@ class RemoteEnv:
         until_success: bool,
         options: Any = None,
     ) -> None:
-        """Let the policy beside the env play, to the end in so many steps if possible."""
+        """Let the policy in the worker play up to `count` steps, at most `PLAY` per request."""
         final, count = count <= PLAY, min(count, PLAY)
         options = portable(options)
         request = Play(self._next(), episode, fresh, count, until_success, options, final)
-        patience = self._step_limit(count)
-        self.worker.ask(request, max(patience, self._limits.reset) if fresh else patience, "play")
+        limit = self._step_limit(count)
+        self.worker.ask(request, max(limit, self._limits.reset) if fresh else limit, "play")
 
     def watch(self, pulse: Any) -> None:
-        """Tell long episodes from hanging steps by a pulse in shared memory."""
+        """Use the pulse in shared memory to tell long episodes from hanging steps."""
         self._pulse = pulse
         self.worker.pulse = lambda: int(pulse[0])
 
     def step_with(self, action: Any, *, observe: Observe = None) -> None:
-        """Take one step with an action that has no place in shared memory."""
+        """Take one step with an action that is sent in the message."""
         request = Step(self._next(), 1, observe, inline=True, action=portable(action))
         self.worker.ask(request, self._limits.step, "step")
 
@@ -211,28 +215,28 @@ class RemoteEnv:
         self.worker.ask(request, self._limits.reset, f"setting {name!r}")
 
     def close(self) -> None:
-        """Close the env; the worker lives on."""
+        """Close the env; the worker stays alive."""
         self.worker.ask(Close(self._next()), self._limits.close, "close")
 
-    def answer(self, kind: type[R]) -> R:
-        """Wait for the answer; what went wrong is raised."""
+    def answer(self, reply_type: type[R]) -> R:
+        """Wait for the answer; raise the error if the request failed."""
         outcome = self.worker.wait()
         if isinstance(outcome, WorkerError):
             raise outcome
-        assert isinstance(outcome, kind)  # `protocol.check` saw to it
+        assert isinstance(outcome, reply_type)  # `messages.check` made sure of it
         return outcome
 
     def spaces(
         self, opened: Opened, decode: Callable[[SpaceSpec, SpaceSpec], Spaces] = decode_spaces
     ) -> Spaces:
-        """The observation and action space of an opened env.
+        """Decode the observation space and the action space of an opened env.
 
         Args:
-            opened: What it told.
-            decode: How to take it.
+            opened: The worker's answer.
+            decode: Decodes both spaces; a cache, for example.
 
         Raises:
-            WorkerDied: They make no sense, so the worker was ended.
+            WorkerDied: The spaces are not valid, so the worker was ended.
         """
         try:
             spaces = decode(opened.observation_space, opened.action_space)
@@ -242,23 +246,23 @@ class RemoteEnv:
         return spaces
 
     def texts(self, reply: "WasReset | Stepped", observe: Observe = None) -> dict[str, str]:
-        """The texts of an observation.
+        """Return the texts of an observation.
 
         Raises:
-            WorkerDied: They are not those of the space, so the worker was ended.
+            WorkerDied: They do not match the observation space, so the worker was ended.
         """
         if not reply.texts and not self._texts:
             return reply.texts
-        due = self._texts if observe is None else self._texts & frozenset(observe)
-        if reply.texts.keys() != due:
+        expected = self._texts if observe is None else self._texts & frozenset(observe)
+        if reply.texts.keys() != expected:
             reason = BrokenChannel(
-                f"it sent the texts {sorted(reply.texts)}, due were {sorted(due)}"
+                f"it sent the texts {sorted(reply.texts)} instead of {sorted(expected)}"
             )
             raise self.worker.broken(reason)
         return reply.texts
 
     def _step_limit(self, count: int) -> float:
-        """The limit for so many steps: that of one, where the pulse tells of each."""
+        """Return the time limit for a number of steps: that of one if the pulse reports each."""
         if self._pulse is None:
             return self._limits.step * count
         self._pulse[0] = 0
@@ -268,16 +272,8 @@ class RemoteEnv:
         return self.worker.next_id()
 
 
-def _name(source: Source) -> str:
-    match source:
-        case PluginSource(name=name):
-            return f"plugin {name!r}"
-        case FileSource(file=file, directory=directory):
-            return f"{directory}/{file}"
-
-
 class RemotePolicy:
-    """Every method asks; the worker's outcome answers."""
+    """A policy in a process of its own. Every method sends a request and returns at once."""
 
     def __init__(self, spec: PolicySpec, *, log: Path | None = None) -> None:
         self.worker = Worker("its own process", spec, log=log)
@@ -292,12 +288,12 @@ class RemotePolicy:
     ) -> None:
         """Make the policy for a pair of spaces."""
         observation, action = (encode_space(space) for space in spaces)
-        identity = self.worker.next_id()
-        request = LoadPolicy(identity, policy, benchmark, observation, action)
+        number = self.worker.next_id()
+        request = LoadPolicy(number, policy, benchmark, observation, action)
         self.worker.ask(request, self._limits.start, "making")
 
     def map_slot(self, slot: int, policy: int, memory: int, converted: AnySpace | None) -> None:
-        """Share the memory of a slot with it, whose observations may be converted ones."""
+        """Share the memory of a slot with the policy; its observations may be converted."""
         space = None if converted is None else encode_space(converted)
         request = MapSlot(self.worker.next_id(), slot, policy, space)
         self.worker.ask(request, self._limits.start, "sharing memory", (memory,))
@@ -309,6 +305,14 @@ class RemotePolicy:
         begin: tuple[EpisodeInfo, ...],
         finish: tuple[int, ...],
     ) -> None:
-        """Let it act."""
+        """Let a policy act for a batch."""
         request = Act(self.worker.next_id(), policy, rows, begin, finish)
         self.worker.ask(request, self._limits.act, "acting")
+
+
+def _name(source: Source) -> str:
+    match source:
+        case PluginSource(name=name):
+            return f"plugin {name!r}"
+        case FileSource(file=file, directory=directory):
+            return f"{directory}/{file}"

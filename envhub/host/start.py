@@ -1,8 +1,8 @@
-"""Starting processes for envs and policies: directly, forked or in a sandbox, decided here alone.
+"""Starting processes for envs and policies: directly, forked or in a sandbox, decided only here.
 
-The guard of a worker in a sandbox stays outside, on an interpreter of its own. A shell starts both
-at once and becomes the guard, which so is the worker's parent, and neither waits for the other's
-interpreter.
+The guard of a worker in a sandbox stays outside, on an interpreter of its own. A shell starts the
+worker and becomes the guard: so the guard is the worker's parent, and both interpreters start at
+the same time.
 """
 
 import json
@@ -21,12 +21,13 @@ from envhub.sandbox.filesystem import interpreter_paths
 from envhub.sandbox.variables import guard_variables, user_variables, worker_variables
 from envhub.types import HERE, Confinement, Interpreter, PolicySpec, WorkerSpec
 
-# The package is found by its path, whatever the interpreter's own is. Its directory comes last, so
-# that it adds this package and shadows nothing.
+# EnvHub's package is found by its path, because the interpreter may not have it installed. Its
+# directory comes last, so that it shadows nothing.
 _BOOT = "import sys; sys.path.extend({paths!r}); from {module} import main; main(sys.argv[1:])"
 _ROOT = str(Path(envhub.__file__).parent.parent)
-# When memory is short the kernel shall end workers before the processes of the user's session; in
-# some containers that cannot be said. Only the worker enters its directory, which it can write.
+# A raised oom_score_adj: when memory is short, the kernel kills workers before the processes of the
+# user's session. Some containers forbid to set it. Only the worker enters its directory, which it
+# can write to.
 _TOGETHER = (
     "{{ echo 500 2>/dev/null >/proc/self/oom_score_adj; "
     'cd "$1" && shift && exec "$@"; }} & exec {guard} "$!"'
@@ -35,10 +36,10 @@ _TOGETHER = (
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What a new process is given by its host."""
+    """What the host gives to a new process."""
 
     scratch: Path
-    """Its home, an empty directory."""
+    """An empty directory, the home of a worker."""
     channel: int
     """The descriptor of its end of the channel."""
     output: int
@@ -48,9 +49,9 @@ class Ends:
 def start(spec: WorkerSpec | PolicySpec, ends: Ends) -> Child:
     """Start a process for envs or for a policy.
 
-    | way       | for                               | takes                              |
+    | way       | used for                          | cost                               |
     |-----------|-----------------------------------|------------------------------------|
-    | sandboxed | code of the Hub                   | an interpreter for worker and guard|
+    | sandboxed | code from the Hub                 | an interpreter for worker and guard|
     | forked    | envs, from the third worker on    | a fork of the fork server          |
     | direct    | policies, and the first two envs  | an interpreter                     |
     """
@@ -66,26 +67,26 @@ def start(spec: WorkerSpec | PolicySpec, ends: Ends) -> Child:
 
 
 def python_for(interpreter: Interpreter, module: str, *options: str) -> tuple[str, ...]:
-    """The beginning of a command line that runs the `main` of a module of EnvHub."""
+    """Return the beginning of a command line that runs `main` of one of EnvHub's modules."""
     apart = ("-s", "-B") if interpreter.kind == "isolated" else ()
     boot = _BOOT.format(paths=list(interpreter.paths or (_ROOT,)), module=module)
     return (interpreter.python, "-P", *apart, *options, "-c", boot)
 
 
 def together(worker: Sequence[str], guard: Sequence[str], directory: Path) -> list[str]:
-    """A command line that starts two others; the second one is given the first one's pid.
+    """Return a command line that starts two others; the guard gets the worker's pid.
 
     Args:
         worker: Started in the directory.
         guard: Started where the whole command line is.
-        directory: Which the worker can write to.
+        directory: The directory that the worker can write to.
     """
     script = _TOGETHER.format(guard=shlex.join(guard))
     return ["/bin/sh", "-c", script, "sh", str(directory), *worker]
 
 
 def _start_policy(interpreter: Interpreter, ends: Ends) -> Child:
-    """A policy is the user's own: it has their variables, home and directory."""
+    """Start a policy, which is the user's own code: with their variables, home and directory."""
     python = python_for(interpreter, "envhub.worker.__main__")
     return spawn(
         [*python, "policy", str(ends.channel), str(os.getpid()), str(ends.scratch)],
@@ -97,7 +98,7 @@ def _start_policy(interpreter: Interpreter, ends: Ends) -> Child:
 
 
 def _start_sandboxed(confinement: Confinement, interpreter: Interpreter, ends: Ends) -> Child:
-    """Start a worker in a sandbox, and its guard, which is the child."""
+    """Start a worker in a sandbox together with its guard, which is the child process."""
     protection = protect(
         confinement.sandbox, network=confinement.network, memory_mb=confinement.memory_mb
     )

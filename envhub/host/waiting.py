@@ -1,18 +1,18 @@
-"""The ways of asking workers for steps and of waiting for their answers.
+"""The ways to ask workers for steps and to wait for their answers.
 
-| way                    | where                      | costs beside the env                 |
+| way                    | used for                   | cost besides the env                 |
 |------------------------|----------------------------|--------------------------------------|
 | `RemoteEnv.step`       | chunks, the first step     | one message each way                 |
 | `RemoteEnv.step_again` | evaluations, step by step  | one empty frame each way             |
-| `LockstepSteps`        | `make_env`                 | the same, and nothing noted per env  |
+| `LockstepSteps`        | `make_env`                 | the same, without notes per env      |
 | `RemoteEnv.play`       | policies in the worker     | one message each way per 1000 steps  |
 | `Worker.wait`          | one worker, e.g. loading   | a poll of three descriptors          |
 | `Worker.wait_briefly`  | the next env of a batch    | one read, which ends after 10 ms     |
 | `WorkerPoller.wait`    | the engine; slow batches   | an epoll, whatever the number        |
 | `close_workers`        | workers that are to end    | waits in turn, drains their output   |
 
-Each saves what the one above it costs: `tests/perf/transport.py` and `lockstep.py` measure it. No
-way spins: with more workers than cores, that takes the cores from those who compute.
+Each avoids a cost of the one above it: `tests/perf/transport.py` and `lockstep.py` measure it. None
+of them spins: with more workers than cores, spinning would take cores from envs that compute.
 """
 
 import math
@@ -31,7 +31,7 @@ _CHANNEL, _END, _LOG = range(3)
 
 
 class WorkerPoller:
-    """Notices answers, deaths, output and limits of the workers that it watches."""
+    """Waits for answers, deaths, output and time limits of many workers at once."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -42,46 +42,46 @@ class WorkerPoller:
     def add(self, worker: Worker) -> None:
         """Watch a worker."""
         self._workers.add(worker)
-        for fd, what in (
+        for fd, event in (
             (worker.channel.fileno(), _CHANNEL),
             (worker.child.pidfd, _END),
             (worker.log.read_end, _LOG),
         ):
-            self._watched[fd] = (worker, what)
+            self._watched[fd] = (worker, event)
             self._epoll.register(fd, select.EPOLLIN)
 
     def remove(self, worker: Worker) -> None:
-        """Watch it no more; harmless when repeated."""
+        """Stop watching a worker; harmless when repeated."""
         self._workers.discard(worker)
         self._full.discard(worker)
         for fd in [fd for fd, (owner, _) in self._watched.items() if owner is worker]:
             self._forget(fd)
 
     def wait(self, timeout: float = math.inf) -> None:
-        """Wait until something happens to a worker, or for so many seconds."""
+        """Wait until something happens to a worker, for `timeout` seconds at most."""
         self._watch_for_room()
         nearest = min([worker.deadline for worker in self._workers], default=math.inf)
-        patience = min(nearest - time.monotonic(), timeout)
-        for fd, _ in self._epoll.poll(None if patience == math.inf else max(0.0, patience)):
-            if fd in self._watched:  # unless an event before this one ended it
+        seconds = min(nearest - time.monotonic(), timeout)
+        for fd, _ in self._epoll.poll(None if seconds == math.inf else max(0.0, seconds)):
+            if fd in self._watched:  # unless an earlier event ended its worker
                 self._handle(*self._watched[fd])
         if nearest <= time.monotonic():
             self._end_overdue()
 
     def settled(self) -> list[Worker]:
-        """The workers whose outcome waits to be taken."""
+        """Return the workers whose outcome can be taken."""
         return [worker for worker in self._workers if worker.outcome is not None]
 
     def dispose(self) -> None:
-        """Free what waiting needs; no worker is watched any more."""
+        """Close the epoll; no worker is watched any more."""
         self._epoll.close()
 
-    def _handle(self, worker: Worker, what: int) -> None:
-        if what == _CHANNEL:
+    def _handle(self, worker: Worker, event: int) -> None:
+        if event == _CHANNEL:
             if worker in self._full:
                 worker.channel.flush()
             worker.read()
-        elif what == _END:
+        elif event == _END:
             worker.died()
         elif not worker.log.drain():
             self._forget(worker.log.read_end)
@@ -96,7 +96,7 @@ class WorkerPoller:
                 self.remove(worker)
 
     def _watch_for_room(self) -> None:
-        """Where something could not be sent at once, also wake up when there is room."""
+        """Also wake up when a socket that was full takes data again."""
         full = {worker for worker in self._workers if worker.channel.unsent}
         for worker in full ^ self._full:
             room = select.EPOLLOUT if worker in full else 0
@@ -111,30 +111,11 @@ class WorkerPoller:
             return
 
 
-def close_workers(workers: Iterable[Worker | InlineWorker], *, limit: float) -> None:
-    """Let workers close their envs and end; those that take too long are ended."""
-    closing = [worker for worker in workers if not worker.ended]
-    for worker in closing:
-        if isinstance(worker, Worker):
-            worker.channel.close()
-            if worker.busy:  # it would not notice before it is done, which may be never
-                worker.end()
-    deadline = time.monotonic() + limit
-    alive = [worker for worker in closing if isinstance(worker, Worker) and not worker.ended]
-    while alive and time.monotonic() < deadline:
-        for worker in alive:  # one that prints must not wait for a slower one
-            worker.log.drain()
-        alive[0].child.wait(0.005)
-        alive = [worker for worker in alive if worker.child.poll() is None]
-    for each in closing:
-        each.end()
-
-
 class LockstepSteps:
-    """Quick steps of idle workers, as long as nothing else is asked of them.
+    """Quick steps of all workers of a vector environment, as long as nothing else is asked of them.
 
-    Nothing is written down for each worker: `stop` does that, after which each of them is as if it
-    had been asked alone.
+    To save time, the requests are not noted in each `Worker`. `stop` does that; afterwards each
+    worker is in the state it would have if it had been asked alone.
     """
 
     def __init__(self, workers: Sequence[Worker]) -> None:
@@ -151,17 +132,17 @@ class LockstepSteps:
         self._asked = self._answered = len(workers)
 
     def numbers(self) -> Array:
-        """The number of each worker's last request."""
+        """Return the number of each worker's last request."""
         return self._before + self._count
 
     def step(self, on_answer: Callable[[int], None] | None) -> bool:
-        """Ask for a step of each worker and wait.
+        """Ask each worker for a step, and wait for the answers.
 
         Args:
             on_answer: Called for each row whose observation is complete, while others compute.
 
         Returns:
-            Whether all have answered soon, and with nothing but that they did. If not, `stop`.
+            Whether all answered within 10 ms each, by an empty frame. If not, call `stop`.
         """
         self._started = time.monotonic()
         self._count += 1
@@ -169,7 +150,7 @@ class LockstepSteps:
         room, size = self._room, len(EMPTY)
         try:
             for send in self._sends:
-                send(EMPTY, AT_ONCE)  # so few bytes are taken whole or not at all
+                send(EMPTY, AT_ONCE)  # 4 bytes: sent whole or not at all
                 self._asked += 1
             for receive in self._receives:
                 got = receive(room)
@@ -179,12 +160,12 @@ class LockstepSteps:
                 if on_answer is not None:
                     on_answer(self._answered)
                 self._answered += 1
-        except OSError:  # no room, not soon, or the end of one of them
+        except OSError:  # a full socket, no answer in time, or a dead worker
             return False
         return True
 
     def stop(self, limit: float) -> None:
-        """Note for each worker what it was asked, and ask those that were not.
+        """Note in each worker what it was asked, and ask those that the last `step` did not reach.
 
         Args:
             limit: Seconds that a step may take.
@@ -195,3 +176,22 @@ class LockstepSteps:
             )
             if row < self._answered:
                 worker.quick_stepped()
+
+
+def close_workers(workers: Iterable[Worker | InlineWorker], *, limit: float) -> None:
+    """Let workers close their envs and exit; kill those that take longer than `limit` seconds."""
+    closing = [worker for worker in workers if not worker.ended]
+    for worker in closing:
+        if isinstance(worker, Worker):
+            worker.channel.close()
+            if worker.busy:  # it would notice only after its request, which may never end
+                worker.end()
+    deadline = time.monotonic() + limit
+    alive = [worker for worker in closing if isinstance(worker, Worker) and not worker.ended]
+    while alive and time.monotonic() < deadline:
+        for worker in alive:  # a worker that prints must not block on a full pipe
+            worker.log.drain()
+        alive[0].child.wait(0.005)
+        alive = [worker for worker in alive if worker.child.poll() is None]
+    for worker in closing:
+        worker.end()

@@ -1,4 +1,4 @@
-"""A worker process as the host sees it: starting it, asking it, ending it."""
+"""The host's side of a worker process: starting it, asking it, ending it."""
 
 import math
 import select
@@ -37,7 +37,7 @@ from envhub.wire.messages import (
 
 
 class Worker:
-    """A worker process as the host sees it. It is asked one thing at a time."""
+    """A worker process. It is asked one request at a time."""
 
     def __init__(
         self, name: str, spec: WorkerSpec | PolicySpec, *, log: Path | None = None
@@ -45,8 +45,8 @@ class Worker:
         """Start the process.
 
         Args:
-            name: What errors call it, e.g. `env 3`.
-            spec: What it is to run, on which interpreter, and what it is kept from.
+            name: Its name in errors, e.g. `env 3`.
+            spec: What to run, on which interpreter, and in which sandbox.
             log: A file for the beginning of its output.
         """
         if sys.platform != "linux":
@@ -67,7 +67,7 @@ class Worker:
         self.pulse: Callable[[], int] | None = None
         self._last_pulse = 0
         self._ending = "its process had ended before."
-        with ExitStack() as undo:  # if one of these is not available, none is kept
+        with ExitStack() as undo:  # if one of these fails, free those before it
             self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
             undo.callback(remove_tree, self._scratch)
             self.channel = HostChannel()
@@ -77,11 +77,12 @@ class Worker:
             channel = self.channel.worker_end.fileno()
             self.child = start(spec, Ends(self._scratch, channel, self.log.write_end))
             undo.pop_all()
+        # Only the worker holds these ends now, so that the host notices when it closes them.
         self.channel.worker_end.close()
         self.log.hand_over()
 
     def next_id(self) -> int:
-        """The number of the next request."""
+        """Return the id of the next request."""
         return self._request.id + 1 if self._request else 1
 
     def ask(self, request: Request, limit: float, verb: str, fds: tuple[int, ...] = ()) -> None:
@@ -90,7 +91,7 @@ class Worker:
         Args:
             request: Its id must be `next_id()`.
             limit: Seconds until it must be answered.
-            verb: What errors call it, e.g. `step`; they add the worker's subject.
+            verb: Its name in errors, e.g. `step`; they add the worker's subject.
             fds: Descriptors to send along.
         """
         self._request = request
@@ -111,10 +112,10 @@ class Worker:
         """Ask for a step with the action in shared memory, by an empty frame.
 
         Args:
-            number: That of the request.
+            number: The id of the request.
             limit: Seconds until it must be answered.
-            now: When it was asked, on the monotonic clock.
-            sent: Whether the request is on its way.
+            now: When it was sent, on the monotonic clock.
+            sent: Whether the empty frame was sent already.
             scored: Whether it follows a scored step.
         """
         self._request = QuickStep(number, scored)
@@ -130,17 +131,17 @@ class Worker:
             self.channel.send(b"")
 
     def quick_stepped(self) -> None:
-        """Take an empty answer: the step was taken, and what came of it is in shared memory."""
+        """Accept an empty answer: the step was taken, and its outcome is in shared memory."""
         assert self._request is not None
         self._settle(QuickStepped(self._request.id))
 
     def check_silent(self) -> None:
-        """End it if it has sent more than it was asked for."""
+        """End the worker if it has sent anything without being asked."""
         if self.channel.unread:
-            self.fail(self.broken(BrokenChannel("it answered without having been asked")))
+            self.fail(self.broken(BrokenChannel("it answered without being asked")))
 
     def wait(self) -> Reply | WorkerError:
-        """Wait for the outcome of the request that is under way."""
+        """Wait for the outcome of the current request."""
         while self.busy:
             self.read()
             if self.busy:
@@ -148,29 +149,30 @@ class Worker:
         return self.take()
 
     def wait_briefly(self) -> bool:
-        """Wait some milliseconds for the outcome, in the cheapest way; says if it is there."""
+        """Wait up to 10 ms for the outcome, in the cheapest way, and return whether it came."""
         if self.busy:
-            self._look(self._receive_quickly)
+            self._read_safely(self._receive_quickly)
         return not self.busy
 
     def take(self) -> Reply | WorkerError:
-        """The outcome of the request, once it is there."""
+        """Return the outcome of the request, which must have come."""
         outcome, self.outcome = self.outcome, None
         assert outcome is not None
         return outcome
 
     def read(self) -> None:
-        """Take an answer from the channel, if one is whole."""
-        self._look(self._receive)
+        """Read the answer from the channel if it has arrived whole."""
+        self._read_safely(self._receive)
 
-    def _look(self, read: Callable[[], None]) -> None:
-        """Read the channel, and handle a worker that has died or broken the protocol."""
+    def _read_safely(self, read: Callable[[], None]) -> None:
+        """Call `read`, and handle a worker that has died or broken the protocol."""
         try:
             read()
         except BrokenChannel as exc:
             self.fail(self.broken(exc))
         except EOFError:
-            # The pidfd tells of its end; a live process that closes its channel is of no use.
+            # A dying process closes its channel before its pidfd reports the end. A worker that
+            # closes it and does not end cannot be asked anything again.
             if self.child.poll() is None and not self.child.wait(1.0):
                 self.fail(self.broken(BrokenChannel("it closed its channel")))
             else:
@@ -182,33 +184,38 @@ class Worker:
             self._accept(decode_reply(payload, self._request))
 
     def _receive_quickly(self) -> None:
-        """Wait a little; most often a quick step is answered, and nothing has to be decoded."""
+        """Wait up to 10 ms. Usually an empty frame answers a quick step: nothing to decode."""
         if not self.channel.received_empty():
             self._receive()
         elif type(self._request) is QuickStep and not self.channel.unsent:
             self.quick_stepped()
         else:
-            raise BrokenChannel("it sent no valid answer: an empty one")
+            raise BrokenChannel("it sent an invalid answer: an empty frame")
 
     def died(self) -> None:
-        """The process has ended; an answer that it left behind still counts."""
+        """Handle the end of the process; an answer that it sent before still counts."""
         if self.busy:
             self._read_rest()
         code = self.child.end()
         lines = self._last_lines()
         if self._sandboxed and self.next_id() <= 2:  # before its first answer
-            bubblewrap.forget()
+            bubblewrap.forget()  # that it works here is cached, and may be no longer true
         self.fail(WorkerDied(self._doing(), f"its process {describe_exit(code)}.", log=lines))
 
     def broken(self, reason: Exception) -> WorkerDied:
-        """End a process that does not keep to the protocol; the error to raise."""
+        """End a process that broke the protocol, and return the error to raise."""
         lines = self._last_lines()
         self.end()
         return WorkerDied(self._doing(), f"its process was ended, because {reason}.", log=lines)
 
     def overdue(self) -> None:
-        """Its limit has passed. If it takes many steps and took one since, it gets more time."""
+        """Fail the request, whose time limit has passed.
+
+        A request for many steps gets more time if a step was taken since the last check: the limit
+        applies to one step.
+        """
         pulse = self.pulse() if self.pulse is not None else 0
+        # The worker writes the pulse: more steps than it was asked for are a lie and gain no time.
         if self._last_pulse < pulse <= 2 * getattr(self._request, "count", 0):
             self._last_pulse = pulse
             self.deadline = time.monotonic() + self._limit
@@ -217,16 +224,16 @@ class Worker:
         self.fail(WorkerTimeout(self._doing(), problem, log=self._last_lines()))
 
     def fail(self, error: WorkerError) -> None:
-        """End the process, and let the request that was under way fail with an error."""
+        """End the process, and let the current request fail with an error."""
         error.where = self._at_fault()
         self.end()
         if self.busy:
             self._settle(error)
-        else:  # whoever asks next is told
+        else:  # the next request reports it
             self._ending = error.problem
 
     def end(self) -> None:
-        """End the process now and free everything; harmless when repeated."""
+        """End the process now and free its resources; harmless when repeated."""
         self.ended = True
         self.child.end()
         self.channel.close()
@@ -234,7 +241,7 @@ class Worker:
         remove_tree(self._scratch)
 
     def _block(self) -> None:
-        """Wait until something happens to this process, and see to it."""
+        """Wait until something happens to this process, and handle it."""
         seconds = self.deadline - time.monotonic()
         if seconds <= 0:
             self.overdue()
@@ -243,13 +250,13 @@ class Worker:
         poll = self._own_poll()
         poll.modify(self.channel.fileno(), select.POLLIN | room)
         for fd, _ in poll.poll(seconds * 1000.0):
-            if fd == self.log.read_end:
+            if fd == self.log.read_end:  # read on, or a worker that prints much would block
                 if not self.log.drain():
                     poll.unregister(fd)
             elif fd == self.child.pidfd:
                 self.died()
                 return
-            elif room:
+            elif room:  # an answer is left to `wait`, which reads before it blocks again
                 self.channel.flush()
 
     def _own_poll(self) -> select.poll:
@@ -261,8 +268,8 @@ class Worker:
 
     def _accept(self, reply: Reply) -> None:
         if not self.busy or self._request is None:
-            raise BrokenChannel("it answered without having been asked")
-        if self.channel.unsent:
+            raise BrokenChannel("it answered without being asked")
+        if self.channel.unsent:  # it cannot have read the whole request
             raise BrokenChannel("it answered before it was asked")
         if type(reply) is not QuickStepped:
             check(self._request, reply)
@@ -279,7 +286,7 @@ class Worker:
             contract=reply.contract,
             traceback=reply.traceback,
             where=reply.where,
-            log="" if reply.contract else self._last_lines(),
+            log="" if reply.contract else self._last_lines(),  # EnvHub's own message says it all
         )
 
     def _read_rest(self) -> None:
@@ -289,7 +296,7 @@ class Worker:
             return
 
     def _at_fault(self) -> Literal["env", "policy"]:
-        """Whose code was running: the pulse is odd while a policy in the worker acts."""
+        """Return whose code was running: the pulse is odd while a policy in the worker acts."""
         acting = self.pulse is not None and isinstance(self._request, Play) and self.pulse() % 2
         return "policy" if isinstance(self.spec, PolicySpec) or acting else "env"
 
@@ -304,7 +311,7 @@ class Worker:
         self.outcome = outcome
 
     def _last_lines(self) -> str:
-        if self.log.read_end >= 0:
+        if self.log.read_end >= 0:  # not closed
             self.log.drain()
         return self.log.tail()
 

@@ -92,6 +92,9 @@ class Journal:
         with _readable_errors(self.directory):
             for name in ("actions", "logs"):
                 (self.directory / name).mkdir(exist_ok=True)
+            for place in (self.directory, self.directory / "actions"):
+                for part in place.glob(".*.part"):  # of a process that was killed
+                    part.unlink(missing_ok=True)
             path = self.directory / "episodes.jsonl"
             _drop_torn_line(path)
             return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)

@@ -8,12 +8,63 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+
+def shown_of_system(root: Path) -> Iterator[Path]:
+    """The whole of a directory of programs; its parts where settings lie beside them.
+
+    In `/usr/local`, the prefix of the interpreter in many containers, that may be a `pip.conf` with
+    the password of a package index.
+    """
+    local = root / "local"
+    if not any(_is_setting(path) for path in (*_entries(root), *_entries(local))):
+        yield root
+        return
+    entries = (path for path in (*_entries(root), *_entries(local)) if path != local)
+    yield from _own(path for path in entries if not _is_setting(path))
+
+
+def _own(paths: Iterable[Path]) -> list[Path]:
+    """Without links that lead out of these paths: showing one would show where it leads to."""
+    listed = [(path, path.is_symlink()) for path in paths]
+    inside = tuple(f"{path.resolve()}/" for path, link in listed if not link)
+    return [p for p, link in listed if not link or f"{p.resolve()}/".startswith(inside)]
+
+
+def _is_setting(path: Path) -> bool:
+    if path.name == "etc":
+        return any(_entries(path))
+    return path.name.startswith(".") or not path.is_dir()
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:  # it is not there
+        return []
+
+
+_SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix/store", "gnu/store")
+
 ROOTS = tuple(
     path
-    for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "nix/store", "gnu/store")
-    if (path := Path("/", name)).exists()
+    for name in _SYSTEM
+    for path in (shown_of_system(Path("/usr")) if name == "usr" else (Path("/", name),))
+    if path.exists()
 )
 """The system's programs and libraries."""
+
+_OF_INTERPRETERS = frozenset({
+    "pyvenv.cfg", "bin", "include", "lib", "lib32", "lib64", "libexec", "share",
+    "nvvm", "targets", "plugins", "qml",  # of conda's packages of CUDA and Qt, as those below
+})  # fmt: skip
+"""The parts of an interpreter's directory that are shown, and `<machine>-linux-gnu`. Beside them lie
+settings that may hold passwords (`pip.conf`, `uv.toml`, `.condarc`), other environments, or the
+project that the environment was made in."""
+
+_DEEPER = {
+    "etc": ("fonts", "glvnd", "OpenCL", "vulkan"),
+    "ssl": ("cacert.pem", "cert.pem", "certs", "openssl.cnf"),
+}
 
 # No files that only root may read: a worker that runs as root could read them.
 _ETC = (
@@ -58,7 +109,7 @@ def interpreter_paths(python: Path | None = None) -> tuple[Path, ...]:
     """
     executable = python or Path(sys.executable)
     own_prefixes = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
-    prefixes = _prefixes(python) if python else map(Path, own_prefixes)
+    prefixes = _prefixes(python) if python else map(Path, dict.fromkeys(own_prefixes))
     packages = [] if python else [path for path in map(Path, sys.path) if _has_packages(path)]
     libraries = map(Path, os.environ.get("LD_LIBRARY_PATH", "").split(":"))
     paths = (
@@ -88,12 +139,19 @@ def _prefixes(executable: Path) -> Iterator[Path]:
 
 
 def _parts(prefix: Path) -> Iterator[Path]:
-    """Yield the whole prefix; if it contains the user's home, only the parts that are Python's."""
-    if not holds_home(prefix):
-        yield prefix
+    """Yield the interpreter's parts; if the prefix contains the user's home, only Python's own."""
+    if holds_home(prefix):
+        yield prefix / "pyvenv.cfg"
+        yield from prefix.glob("lib*/python*")
         return
-    yield prefix / "pyvenv.cfg"
-    yield from prefix.glob("lib*/python*")
+    yield from _own(_of_interpreter(prefix))
+
+
+def _of_interpreter(prefix: Path) -> Iterator[Path]:
+    for path in _entries(prefix):
+        if path.name in _OF_INTERPRETERS or path.name.endswith("-linux-gnu"):
+            yield path
+        yield from (path / name for name in _DEEPER.get(path.name, ()))
 
 
 def _links(path: Path) -> Iterator[Path]:
@@ -123,9 +181,11 @@ def apart(paths: Iterable[Path]) -> list[Path]:
     """Return each path as spelled and as resolved, without those inside another or inside /usr."""
     spellings = {spelling for path in paths for spelling in (path.absolute(), path.resolve())}
     kept: list[Path] = []
-    for path in sorted(spellings, key=lambda spelling: len(spelling.parts)):
-        if not any(path.is_relative_to(above) for above in (*ROOTS, *kept)):
+    above = tuple(f"{root}/" for root in ROOTS)
+    for path in sorted(spelled, key=lambda each: len(each.parts)):
+        if not f"{path}/".startswith(above):
             kept.append(path)
+            above = (*above, f"{path}/")
     return kept
 
 

@@ -164,6 +164,12 @@ _FILE_SYSTEM_IOCTLS = (ord("f") << 8, ord("X") << 8, 0x94 << 8)
 _SIGNAL_OWNER = (8, 15)
 """F_SETOWN and F_SETOWN_EX make the kernel send a signal."""
 
+_FCNTL = (*range(18), 36, 37, 38, 1025, *range(1027, 1039))
+"""The commands of asm-generic/fcntl.h and linux/fcntl.h, as of Linux 6.17, but F_SETLEASE (1024),
+which holds up whoever opens a file, and F_NOTIFY (1026), which tells when others use a directory.
+F_SETDELEG of Linux 6.19 is such a lease too; what is younger than the list fails as if the kernel
+did not know it."""
+
 _ALWAYS = (
     *refuse("ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd"),
     *refuse("mount umount2 pivot_root chroot unshare setns open_by_handle_at fanotify_init"),
@@ -177,6 +183,8 @@ _ALWAYS = (
     *refuse("clone3", errno.ENOSYS),
     only("clone", 0, 0, mask=_CLONE_NEW),
     never("ioctl", 1, *_TYPED_INPUT),
+    Rule("fcntl", errno.EINVAL, 1, _FCNTL, listed=False),
+    *refuse("inotify_add_watch"),  # tells of others' use of a file, as F_NOTIFY does
 )
 
 _UNGUARDED_METADATA = (
@@ -189,7 +197,7 @@ _UNGUARDED_METADATA = (
 
 _SHARED_WITH_OTHERS = (
     *refuse("shmget shmat shmctl semget semop semtimedop semctl msgget msgsnd msgrcv msgctl"),
-    *refuse("mq_open mq_unlink inotify_add_watch migrate_pages move_pages"),
+    *refuse("mq_open mq_unlink migrate_pages move_pages"),
     never("ioctl", 1, *_FILE_SYSTEM_IOCTLS, mask=0xFF00),
     # These take a process, or 0 for the caller.
     *(only(call, 0, 0) for call in ("prlimit64", "sched_setaffinity", "sched_setattr")),

@@ -1,14 +1,16 @@
 """Download files of the Hub, several at once, and check each against the Hub's listing."""
 
-import shutil
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from typing import BinaryIO
 
-from envhub.errors import SourceCorrupt
+from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.refs import HubRef
 from envhub.sources import store
 from envhub.sources.git import pointer_id
@@ -16,10 +18,14 @@ from envhub.sources.hub import Hub, Listed
 from envhub.sources.store import StoredFile
 
 _THREADS = 8
-"""Parallel downloads of small files; each waits for two answers of the Hub."""
+"""Parallel downloads of small files; each waits for an answer of the Hub."""
 _SMALL_BYTES = 2**20
 _PROGRESS_INTERVAL = 0.5
 """Seconds between two reports about a large file."""
+_SECONDS = 300.0
+"""For all files together, in addition to the time that their bytes may take."""
+_BYTES_PER_SECOND = 2**16
+"""The slowest link that is waited for, half a megabit: 500 MB may take two hours and a half."""
 
 OnProgress = Callable[[int, int, int, int], None]
 """Files done, files in all, bytes done, bytes in all."""
@@ -31,7 +37,7 @@ def download(
     """Download files and check each, small ones several at once; stop at the first failure.
 
     Args:
-        listing: The files to download.
+        listing: The files to download. Their paths have been checked.
         ref: Their repository and commit.
         hub: The Hub to ask.
         staged: The directory whose `files` receives them.
@@ -43,43 +49,84 @@ def download(
     """
     assert ref.revision is not None
     commit = ref.revision
-    total_bytes, done_bytes = sum(file.size for file in listing), 0
-    cache = staged / "cache"
+    total_bytes = sum(file.size for file in listing)
+    place = _Place(staged / "files")
+    received: dict[str, int] = {}
     done: dict[str, StoredFile] = {}
 
     def fetch(file: Listed) -> StoredFile:
-        content = _read(hub.download(ref.repo_id, commit, file.path, cache), file, ref)
-        stored = _check(content, file, ref)
-        target = staged / "files" / file.path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
+        def on_bytes(count: int) -> None:
+            place.check()
+            received[file.path] = count
+
+        with place.create(file.path) as into:
+            hub.download(ref.repo_id, commit, file.path, file.size, into, on_bytes)
+        stored = _check(_read(place.files / file.path, file, ref), file, ref)
+        received[file.path] = file.size
         return stored
 
-    def report(partial_bytes: int = 0) -> None:
-        received = min(done_bytes + partial_bytes, total_bytes)
-        on_progress(len(done), len(listing), received, total_bytes)
+    def report() -> None:
+        on_progress(len(done), len(listing), sum(list(received.values())), total_bytes)
 
-    report()
     small = [file for file in listing if file.size <= _SMALL_BYTES]
-    for file, stored in _fetch_in_threads(fetch, small):
-        done[file.path] = stored
-        done_bytes += file.size
-        report()
-    for file in listing:
-        if file.size > _SMALL_BYTES:
-            with _reporting(cache, report):
-                stored = fetch(file)
-            done[file.path] = stored
-            done_bytes += file.size
-            report()
-    shutil.rmtree(cache, ignore_errors=True)
+    large = [file for file in listing if file.size > _SMALL_BYTES]
+    seconds = _SECONDS + total_bytes / _BYTES_PER_SECOND
+    ends = time.monotonic() + seconds
+    report()
+    try:
+        for files, threads in ((small, _THREADS), (large, 1)):
+            for finished in _fetch_in_threads(fetch, files, threads):
+                if finished is not None:
+                    file, stored = finished
+                    done[file.path] = stored
+                report()
+                if time.monotonic() > ends:
+                    raise SourceUnavailable(
+                        f"{ref} was not fetched within {seconds:.0f} seconds: "
+                        f"{sum(received.values())} of {total_bytes} bytes came. Try again, or "
+                        "check HF_ENDPOINT if it is set."
+                    )
+    finally:
+        place.close()
     return {file.path: done[file.path] for file in listing}
 
 
+class _Stopped(Exception):
+    """Nobody waits for this file any more."""
+
+
+class _Place:
+    """The directory of downloaded files. Once it is closed, no thread creates anything there."""
+
+    def __init__(self, files: Path) -> None:
+        self.files = files
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def create(self, path: str) -> BinaryIO:
+        """Create a file; it must not exist."""
+        target = self.files / path
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with self._lock:
+            self.check()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            return os.fdopen(os.open(target, flags, 0o666), "wb")
+
+    def check(self) -> None:
+        """Raise `_Stopped` if the directory is closed."""
+        if self._closed:
+            raise _Stopped
+
+    def close(self) -> None:
+        """Let no thread create anything any more; downloads end with the next bytes."""
+        with self._lock:
+            self._closed = True
+
+
 def _fetch_in_threads(
-    fetch: Callable[[Listed], StoredFile], listing: list[Listed]
-) -> Iterator[tuple[Listed, StoredFile]]:
-    """Fetch files in several threads. A failure waits for running downloads, an interrupt not."""
+    fetch: Callable[[Listed], StoredFile], listing: list[Listed], most: int
+) -> Iterator[tuple[Listed, StoredFile] | None]:
+    """Fetch files in several threads; yields None if for a while no file was finished."""
     remaining = list(reversed(listing))
     finished = SimpleQueue[tuple[Listed, Future[StoredFile]]]()
 
@@ -94,42 +141,20 @@ def _fetch_in_threads(
                 finished.put((file, future))
 
     # Not an executor: the interpreter would wait for its threads before it ends.
-    threads = [threading.Thread(target=work, daemon=True) for _ in listing[:_THREADS]]
-    for thread in threads:
-        thread.start()
+    for _ in listing[:most]:
+        threading.Thread(target=work, daemon=True).start()
+    left = len(listing)
     try:
-        for _ in listing:
-            file, future = finished.get()
-            yield file, future.result()
-    except Exception:
-        remaining.clear()
-        for thread in threads:
-            thread.join()
-        raise
+        while left:
+            try:
+                file, future = finished.get(timeout=_PROGRESS_INTERVAL)
+            except Empty:
+                yield None
+            else:
+                left -= 1
+                yield file, future.result()
     finally:
         remaining.clear()
-
-
-@contextmanager
-def _reporting(cache: Path, report: Callable[[int], None]) -> Iterator[None]:
-    """Report regularly how many bytes of a file the client has written to its cache."""
-    ended = threading.Event()
-
-    def watch() -> None:
-        most = 0
-        while not ended.wait(_PROGRESS_INTERVAL):
-            with suppress(OSError):  # the file has just been renamed
-                received = sum(path.stat().st_size for path in cache.rglob("*.incomplete"))
-                most = max(most, received)
-                report(most)
-
-    thread = threading.Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def _read(path: Path, file: Listed, ref: HubRef) -> bytes:

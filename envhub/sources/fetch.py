@@ -1,13 +1,14 @@
 """Fetch the files of a Hub reference into the store and check every byte. Nothing is executed."""
 
 import base64
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
 from envhub.files import cache_home, discard_tree
 from envhub.refs import HubRef
-from envhub.sources import store
+from envhub.sources import fetched, store
 from envhub.sources.download import OnProgress, download
 from envhub.sources.git import (
     FILE_MODES,
@@ -16,19 +17,22 @@ from envhub.sources.git import (
     TreeEntry,
     fetch_objects,
     has_git,
+    is_on_branch,
     walk,
 )
-from envhub.sources.hub import Hub, Listed
+from envhub.sources.hub import Hub, Listed, endpoint
+from envhub.sources.paths import check_paths
 from envhub.sources.store import Manifest, Stored
 
 MAX_FILES = 2000
 MAX_BYTES = 500 * 2**20
 LEFT_OUT = (
     "*.arrow", "*.bin", "*.ckpt", "*.gguf", "*.h5", "*.hdf5", "*.mp4", "*.onnx", "*.parquet",
-    "*.pkl", "*.pt", "*.pth", "*.safetensors", "*.tar", "*.tar.*", "*.tflite", "*.zip",
+    "*.pkl", "*.pt", "*.pth", "*.pyc", "*.safetensors", "*.tar", "*.tar.*", "*.tflite", "*.zip",
     ".gitattributes",
 )  # fmt: skip
-"""Checkpoints and data sets: a benchmark's code does not need them."""
+"""Checkpoints and data sets, which a benchmark's code does not need, and compiled code, which
+Python could run instead of the files that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +91,12 @@ def _obtain(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
     assert ref.revision is not None
     try:
         stored = store.load(ref.repo_id, ref.revision)
+        if stored is not None:
+            stored = _strengthen(stored, ref, private=private)
     except SourceCorrupt as damage:
         discard_tree(store.stored_path(ref.repo_id, ref.revision))
         try:
-            return _fetch(ref, private=private, on_progress=on_progress)
+            stored = _fetch(ref, private=private, on_progress=on_progress)
         except SourceUnavailable as exc:
             raise SourceCorrupt(f"{damage} It was removed. {exc}") from exc
     if stored is None:
@@ -99,6 +105,68 @@ def _obtain(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
         python = ", ".join(p for p in sorted(stored.manifest.files) if p.endswith(".py"))
         raise SourceUnavailable(f"{ref.repo_id} has no {ref.path} at that commit; it has {python}.")
     return stored
+
+
+def leads_to(ref: HubRef, *, private: bool = False) -> bool | None:
+    """Whether a branch or tag of the repository leads to a fetched commit; None without git.
+
+    Only then did somebody put the commit there who may write to the repository.
+
+    Raises:
+        SourceUnavailable: The Hub cannot be asked, and was not asked before.
+    """
+    assert ref.revision is not None
+    known = fetched.recall(ref.repo_id, ref.revision)
+    if known is not None and known.branch_at == endpoint():
+        return True
+    if not has_git():
+        return None
+    return _ask_branches(ref.repo_id, ref.revision, Hub(private=private))
+
+
+def _ask_branches(repo: str, commit: str, hub: Hub) -> bool:
+    """Ask the Hub whether a branch or tag leads to a commit, and remember it if so."""
+    found = is_on_branch(f"{hub.endpoint}/{repo}", commit, hub.token())
+    known = fetched.recall(repo, commit)
+    if found and known is not None:
+        fetched.remember(repo, commit, fetched.Known(known.manifest, hub.endpoint))
+    return found
+
+
+def _strengthen(stored: Stored, ref: HubRef, *, private: bool) -> Stored:
+    """Return a stored copy that is as well proven as it can be here.
+
+    Raises:
+        SourceCorrupt: The copy is not what would be fetched.
+        SourceUnavailable: The proof cannot be fetched.
+    """
+    manifest = stored.manifest
+    copy = f"The stored copy of {manifest.repo}@{manifest.commit}"
+    names = (*manifest.files, *manifest.left_out)
+    if {name for name in names if is_left_out(name)} != set(manifest.left_out):
+        raise SourceCorrupt(f"{copy} does not have the files that it should.")
+    if manifest.proof == "git":
+        return stored
+    if manifest.endpoint != endpoint():
+        raise SourceCorrupt(f"{copy} was only checked against the listing of {manifest.endpoint}.")
+    if not has_git():
+        return stored
+    hub = Hub(private=private)
+    try:
+        objects = fetch_objects(f"{hub.endpoint}/{manifest.repo}", manifest.commit, hub.token())
+    except SourceUnavailable as exc:
+        raise SourceUnavailable(
+            f"{copy} was only checked against the Hub's listing. {exc}"
+        ) from exc
+    _check_modes(_walk(manifest.commit, objects), ref)
+    stored = store.upgrade(replace(manifest, proof="git", objects=_encoded(objects)))
+    with suppress(SourceUnavailable):  # asked again when it matters
+        _ask_branches(manifest.repo, manifest.commit, hub)
+    return stored
+
+
+def _encoded(objects: dict[str, bytes]) -> dict[str, str]:
+    return {name: base64.b64encode(raw).decode() for name, raw in objects.items()}
 
 
 def _fetch(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
@@ -131,9 +199,13 @@ def _fetch_pinned(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:
             proof="git" if objects else "listing",
             files=files,
             left_out=left_out,
-            objects={name: base64.b64encode(raw).decode() for name, raw in objects.items()},
+            objects=_encoded(objects),
         )
-        return store.save(manifest, staged)
+        stored = store.save(manifest, staged)
+    if objects:
+        with suppress(SourceUnavailable):  # asked again when it matters
+            _ask_branches(repo, commit, hub)
+    return stored
 
 
 def _walk(commit: str, objects: dict[str, bytes]) -> dict[str, TreeEntry]:
@@ -155,20 +227,21 @@ def _compare(listing: list[Listed], entries: dict[str, TreeEntry], pinned: Pinne
             f"The Hub's listing of {pinned.ref} does not match the commit: {different[0]} differs. "
             "Nothing was executed."
         )
+    _check_modes(entries, pinned.ref)
+
+
+def _check_modes(entries: dict[str, TreeEntry], ref: HubRef) -> None:
     for path, entry in entries.items():
         if entry.mode not in FILE_MODES:
             found = "a symbolic link" if entry.mode == LINK_MODE else "not a regular file"
-            raise SourceCorrupt(f"{path} of {pinned.ref} is {found}; only files are fetched.")
+            raise SourceCorrupt(f"{path} of {ref} is {found}; only files are fetched.")
 
 
 def _choose(listing: list[Listed], pinned: Pinned) -> tuple[list[Listed], tuple[str, ...]]:
     """Return the files to fetch, and the paths of those that are left out."""
+    check_paths([file.path for file in listing], pinned.ref)
     chosen = [file for file in listing if not is_left_out(file.path)]
     left_out = tuple(sorted(file.path for file in listing if is_left_out(file.path)))
-    for file in chosen:
-        parts = file.path.split("/")
-        if file.path.startswith("/") or any(p in ("", ".", "..", ".git") for p in parts):
-            raise SourceCorrupt(f"{pinned.ref} lists a file at the forbidden path {file.path!r}.")
     total = sum(file.size for file in chosen)
     if len(chosen) > MAX_FILES or total > MAX_BYTES:
         raise SourceUnavailable(

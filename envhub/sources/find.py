@@ -5,13 +5,13 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from envhub.errors import UsageError
+from envhub.errors import RemoteCodeRefused, UsageError
 from envhub.machine import resources
 from envhub.plugins import find
 from envhub.refs import HubRef, NameRef, PathRef, parse
 from envhub.sandbox.choose import choose
 from envhub.sources.download import OnProgress
-from envhub.sources.fetch import obtain, resolve
+from envhub.sources.fetch import leads_to, obtain, resolve
 from envhub.sources.hub import Hub, endpoint
 from envhub.sources.lock import check_lock
 from envhub.sources.trust import Ledger, Refused, decide, refusal
@@ -81,6 +81,12 @@ def _find_on_hub(
         ref = resolve(ref, Hub(private=options.private)).ref
         message(f"{text} is {ref} now.")
     stored = obtain(ref, private=options.private, on_progress=on_progress)
+    if decision.consent == "flag" and leads_to(ref, private=options.private) is False:
+        raise RemoteCodeRefused(
+            f"Refusing to execute remote code from {ref}: no branch or tag of {ref.repo_id} leads "
+            "to this commit, so that anybody may have made it. If you mean it, review the files "
+            f"and agree at a terminal:\n  envhub trust {ref}"
+        )
     manifest = stored.manifest
     if options.locked:
         check_lock(ref, manifest)

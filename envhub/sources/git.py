@@ -9,20 +9,41 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from envhub import process
-from envhub.errors import SourceCorrupt, SourceUnavailable
+from envhub.errors import SourceCorrupt, SourceUnavailable, printable
 
 FILE_MODES = frozenset({"100644", "100755"})
 LINK_MODE = "120000"
 _TREE_MODE = "40000"
 _MAX_ENTRIES = 100_000
+_MAX_DEPTH = 64
+"""Directories within directories: each level of trees costs a call of git."""
+_MAX_OBJECT_BYTES = 64 * 2**20
+"""For the commit and its trees together: 100,000 entries with long names have 16 MB."""
 _TIMEOUT = 60.0
 _SILENCE = "10"
 """Seconds without a byte after which git gives up."""
+_MAX_FILE_BYTES = 256 * 2**20
+"""For each file that git writes: the commits of 20 years, or the trees of 100,000 files, have some
+10 MB, and no server should fill the disk."""
+_MAX_MEMORY_BYTES = 2 * 2**30
+"""For git, which takes the memory that a server says an object needs."""
+# The shell's units are 512 bytes and 1 KB. A limit that cannot be set is lower already. What git
+# prints may come from the server, so that it goes to a file too, within the limit for files.
+_BOUNDED = """ulimit -f "$1"; ulimit -v "$2"; log="$3"; shift 3; exec "$@" 2>"$log" """
+_SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "fetch.unpackLimit": "1",  # one file, within the limit
+    "gc.auto": "0",
+    "http.followRedirects": "false",  # another server would get the token
+    "pack.threads": "1",  # each takes a part of the memory
+}
 # For a git behind a proxy or with its own certificates. The user's configuration is not read.
 _PASSED = (
     "ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "PATH", "SSL_CERT_DIR", "SSL_CERT_FILE",
@@ -87,7 +108,9 @@ def parse_tree(tree: str, content: bytes) -> list[tuple[str, str, str]]:
         try:
             entries.append((mode.decode(), name.decode(), content[end + 1 : end + 21].hex()))
         except UnicodeDecodeError as exc:
-            raise BrokenProof(f"the tree object {tree} has a name that is not UTF-8") from exc
+            raise BrokenProof(f"{name!r} is not a name in UTF-8") from exc
+        if b"/" in name:
+            raise BrokenProof(f"{name.decode()!a} is not the name of one file")
         position = end + 21
     return entries
 
@@ -109,6 +132,8 @@ def walk(commit: str, objects: Mapping[str, bytes]) -> dict[str, TreeEntry]:
         for mode, name, identity in parse_tree(tree, _get(objects, tree)):
             path = f"{prefix}{name}"
             if mode == _TREE_MODE:
+                if path.count("/") >= _MAX_DEPTH:
+                    raise BrokenProof(f"its directories are nested more than {_MAX_DEPTH} deep")
                 pending.append((f"{path}/", identity))
             else:
                 files[path] = TreeEntry(mode, identity)
@@ -137,20 +162,89 @@ def fetch_objects(url: str, commit: str, token: str | None) -> dict[str, bytes]:
         SourceUnavailable: Git could not fetch the objects.
         SourceCorrupt: The objects are not those of the commit.
     """
-    with tempfile.TemporaryDirectory(prefix="envhub-git-") as place:
-        repository = Path(place) / "proof.git"
-        environment = _environment(Path(place), token)
-        fetch = ["fetch", "--quiet", "--no-tags", "--depth=1", "--filter=blob:none", url, commit]
-        for arguments in (["init", "--quiet", "--bare", str(repository)], fetch):
-            where = ["-C", str(repository)] if arguments[0] == "fetch" else []
-            done = process.run(["git", *where, *arguments], timeout=_TIMEOUT, env=environment)
-            if done is None or done.code != 0:
-                said = done.stderr.strip().splitlines()[-1] if done and done.stderr else "no answer"
-                raise SourceUnavailable(
-                    f"git could not fetch {commit} from {url}: {said}. The files cannot be checked "
-                    "against the commit without git's objects; try again."
-                )
-        return _collect(repository, commit, environment)
+    with _repository(url, token) as repository:
+        repository.fetch(url, [commit], commit, "--depth=1", "--filter=blob:none")
+        try:
+            return _collect(repository, commit)
+        except BrokenProof as exc:
+            raise SourceCorrupt(f"The objects from git are not those of {commit}: {exc}.") from exc
+
+
+def is_on_branch(url: str, commit: str, token: str | None) -> bool:
+    """Whether a branch or tag of a repository leads to a commit.
+
+    A commit that somebody pushed to a fork or a pull request can be fetched from the repository's
+    own address too, by whoever knows its id.
+
+    Args:
+        url: The repository.
+        commit: The commit's id.
+        token: The user's token, for a private repository.
+
+    Raises:
+        SourceUnavailable: Git could not fetch the history.
+    """
+    names = ("+refs/heads/*:refs/hub/heads/*", "+refs/tags/*:refs/hub/tags/*")
+    with _repository(url, token) as repository:
+        repository.fetch(url, names, "branches and tags", "--filter=tree:0")
+        if repository.run("cat-file", "-e", f"{commit}^{{commit}}").code != 0:
+            return False
+        found = repository.run("for-each-ref", "--count=1", "--contains", commit, "refs/hub")
+        return found.code == 0 and found.stdout != b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """A temporary repository, in which git runs within limits."""
+
+    place: Path
+    variables: Mapping[str, str]
+
+    def fetch(self, url: str, names: Sequence[str], subject: str, *options: str) -> None:
+        """Fetch commits or references from a URL.
+
+        Raises:
+            SourceUnavailable: Git could not.
+        """
+        done = self.run("fetch", "--quiet", "--no-tags", *options, url, *names, network=True)
+        if done.code != 0:
+            raise SourceUnavailable(
+                f"git could not fetch {subject} from {url}: {self._said()}. Without git's objects "
+                "nobody can tell whether the files are those of the commit; try again."
+            )
+
+    def run(
+        self, *arguments: str, stdin: bytes = b"", network: bool = False
+    ) -> process.FinishedBytes:
+        """Run git; the code is -1 if it did not end in time."""
+        variables = {**self.variables, "GIT_ALLOW_PROTOCOL": "http:https" if network else "none"}
+        limits = (str(_MAX_FILE_BYTES // 512), str(_MAX_MEMORY_BYTES // 1024), str(self._log))
+        argv = ["/bin/sh", "-c", _BOUNDED, "sh", *limits, "git", "-C", str(self.place), *arguments]
+        done = process.run_bytes(argv, stdin, timeout=_TIMEOUT, env=variables)
+        return done or process.FinishedBytes(-1, b"", b"")
+
+    @property
+    def _log(self) -> Path:
+        return self.place.with_name("log")
+
+    def _said(self) -> str:
+        """The last line that git printed, which may come from the server."""
+        with self._log.open("rb") as log:
+            log.seek(max(0, self._log.stat().st_size - 500))
+            lines = log.read().decode(errors="replace").strip().splitlines()
+        return printable(lines[-1])[:200].rstrip(".") if lines else "no answer"
+
+
+@contextmanager
+def _repository(url: str, token: str | None) -> Iterator[_Repository]:
+    """A new repository that is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="envhub-git-") as home:
+        place = Path(home) / "proof.git"
+        place.mkdir()
+        repository = _Repository(place, _environment(Path(home), url, token))
+        if repository.run("init", "--quiet", "--bare", "--template=").code != 0:
+            raise SourceUnavailable(f"git could not make a repository in {place}. Free some space.")
+        yield repository
 
 
 def _get(objects: Mapping[str, bytes], identity: str) -> bytes:
@@ -159,56 +253,70 @@ def _get(objects: Mapping[str, bytes], identity: str) -> bytes:
     return objects[identity]
 
 
-def _collect(repository: Path, commit: str, environment: dict[str, str]) -> dict[str, bytes]:
-    try:
-        objects = _read(repository, [commit], environment)
-        level = [tree_of(commit, objects.get(commit, b""))]
-        while level:
-            objects |= _read(repository, level, environment)
-            level = [
-                identity
-                for tree in level
-                for mode, _, identity in parse_tree(tree, objects.get(tree, b""))
-                if mode == _TREE_MODE and identity not in objects
-            ]
-    except BrokenProof as exc:
-        raise SourceCorrupt(f"The objects from git are not those of {commit}: {exc}.") from exc
-    return objects
+def _collect(repository: _Repository, commit: str) -> dict[str, bytes]:
+    """Return the commit object and all trees below it, by id.
+
+    Raises:
+        BrokenProof: They are not objects of git, or too many.
+    """
+    objects = _read(repository, [commit], 0)
+    level = [tree_of(commit, objects.get(commit, b""))]
+    for _ in range(_MAX_DEPTH + 1):
+        objects |= _read(repository, level, sum(map(len, objects.values())))
+        # By their ids: a tree may be in another one a million times.
+        below = {
+            identity: None
+            for tree in level
+            for mode, _, identity in parse_tree(tree, objects.get(tree, b""))
+            if mode == _TREE_MODE and identity not in objects
+        }
+        if not below:
+            return objects
+        level = list(below)
+        if len(objects) + len(level) > _MAX_ENTRIES:
+            raise BrokenProof(f"it has more than {_MAX_ENTRIES} directories")
+    raise BrokenProof(f"its directories are nested more than {_MAX_DEPTH} deep")
 
 
-def _read(repository: Path, names: list[str], environment: dict[str, str]) -> dict[str, bytes]:
-    """Return the contents of objects, by id; missing objects are left out."""
-    argv = ["git", "-C", str(repository), "cat-file", "--batch"]
-    done = process.run_bytes(
-        argv, "\n".join(names).encode() + b"\n", timeout=_TIMEOUT, env=environment
-    )
+def _read(repository: _Repository, names: list[str], before: int) -> dict[str, bytes]:
+    """Return the contents of objects, by id; missing objects are left out.
+
+    Raises:
+        BrokenProof: With the bytes that were read before, they are too large.
+    """
+    asked = "".join(f"{name}\n" for name in names).encode()
+    sizes = repository.run("cat-file", "--batch-check=%(objectsize)", stdin=asked).stdout
+    known = sum(int(line) for line in sizes.split(b"\n") if line.isdigit())
+    if before + known > _MAX_OBJECT_BYTES:
+        raise BrokenProof(f"its trees have more than {_MAX_OBJECT_BYTES / 2**20:.0f} MB")
     objects: dict[str, bytes] = {}
-    rest = done.stdout if done else b""
+    rest = memoryview(repository.run("cat-file", "--batch", stdin=asked).stdout)
     while rest:
-        header, _, rest = rest.partition(b"\n")
+        header, _, _ = bytes(rest[:200]).partition(b"\n")
         words = header.decode(errors="replace").split()
         if len(words) != 3 or not words[2].isdecimal():
             break  # the caller reports a missing object
-        size = int(words[2])
-        objects[words[0]], rest = rest[:size], rest[size + 1 :]
+        begin, size = len(header) + 1, int(words[2])
+        objects[words[0]], rest = bytes(rest[begin : begin + size]), rest[begin + size + 1 :]
     return objects
 
 
-def _environment(home: Path, token: str | None) -> dict[str, str]:
+def _environment(home: Path, url: str, token: str | None) -> dict[str, str]:
     variables = {name: os.environ[name] for name in _PASSED if name in os.environ}
+    settings = dict(_SETTINGS)
+    if token is not None:  # other users of the machine could read it on the command line
+        parts = urlsplit(url)
+        server = f"{parts.scheme}://{parts.netloc}/"
+        settings[f"http.{server}.extraHeader"] = f"Authorization: Bearer {token}"
     variables |= {
         "HOME": str(home),
-        "GIT_ALLOW_PROTOCOL": "http:https",
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_COUNT": str(len(settings)),
         "GIT_HTTP_LOW_SPEED_LIMIT": "1",
         "GIT_HTTP_LOW_SPEED_TIME": _SILENCE,
         "GIT_TERMINAL_PROMPT": "0",
     }
-    if token is not None:  # other users of the machine could read it on the command line
-        variables |= {
-            "GIT_CONFIG_COUNT": "1",
-            "GIT_CONFIG_KEY_0": "http.extraHeader",
-            "GIT_CONFIG_VALUE_0": f"Authorization: Bearer {token}",
-        }
+    for number, (name, value) in enumerate(settings.items()):
+        variables |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
     return variables

@@ -2,43 +2,61 @@
 
 import errno
 import os
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, BinaryIO, TypeVar
+from urllib.parse import quote, urlsplit
 
 import msgspec
+from msgspec import Meta
 
-from envhub.errors import HubUnreachable, SourceUnavailable
+from envhub.errors import HubUnreachable, SourceUnavailable, UsageError
+from envhub.sources import http
 
 TAG = "envhub"
 """The tag of repositories that hold a benchmark."""
 _PUBLIC_HUB = "https://huggingface.co"
-_TIMEOUT = 10.0
-"""Seconds that the Hub may be silent."""
 _MAX_ENTRIES = 50_000
-"""Entries of a listing that are read, so that no Hub can fill the memory."""
+"""Entries of a listing: more than any repository with a benchmark has, and little memory."""
+_MAX_PAGES = 100
+"""Pages of a listing: twice as many as so many entries need, since the Hub sends 1,000 at once."""
+_LISTING_SECONDS = 300.0
+"""For all pages of a listing; the Hub takes a second for each."""
 _FILE_ERRORS = frozenset(
     (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS)
 )
 """Errors of the files that the client writes, not of the network."""
-_TRANSPORT = frozenset({"httpx", "httpx2", "httpcore", "requests", "urllib3", "huggingface_hub"})
-"""Packages whose exceptions mean that the Hub was not reached."""
+
+
+_ADDRESS = re.compile(
+    r"(?P<scheme>https?)://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?"
+    r"(?:/[A-Za-z0-9._~/-]*)?"
+)
+"""An endpoint that every program reads in the same way: no user name, no backslash, no query."""
 
 
 class _Large(msgspec.Struct):
-    oid: str
+    oid: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class _Entry(msgspec.Struct):
     """An entry of a tree, as the Hub's API returns it."""
 
     type: str
-    path: str
-    oid: str
-    size: int = 0
+    path: Annotated[str, Meta(max_length=4096)]
+    oid: Annotated[str, Meta(pattern="^[0-9a-f]{40}$")]
+    size: Annotated[int, Meta(ge=0)] = 0
     lfs: _Large | None = None
+
+
+class _Revision(msgspec.Struct):
+    """A revision of a repository, as the Hub's API returns it."""
+
+    sha: str
 
 
 class _Model(msgspec.Struct, rename="camel"):
@@ -77,8 +95,24 @@ class Found:
 
 
 def endpoint() -> str:
-    """Return the address of the Hub: `HF_ENDPOINT`, or the public Hub."""
-    return (os.environ.get("HF_ENDPOINT") or _PUBLIC_HUB).rstrip("/")
+    """Return the address of the Hub: `HF_ENDPOINT`, or the public Hub.
+
+    Raises:
+        UsageError: The address is not one, or is not encrypted and not on this machine.
+    """
+    address = os.environ.get("HF_ENDPOINT") or _PUBLIC_HUB
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
+        raise UsageError(
+            f"HF_ENDPOINT is {address!r}, which is not the address of a Hub. Set it to an address "
+            f"such as {_PUBLIC_HUB}, or unset it."
+        )
+    if match["scheme"] == "http" and not http.is_loopback(urlsplit(address).hostname or ""):
+        raise UsageError(
+            f"HF_ENDPOINT is {address}, where everybody on the way can change what is sent. Set it "
+            "to an https address; http is only for Hubs on this machine."
+        )
+    return address.rstrip("/")
 
 
 class Hub:
@@ -107,9 +141,10 @@ class Hub:
         Raises:
             SourceUnavailable: The revision is not available; says why and what to do.
         """
+        at = f"/revision/{quote(revision, safe='')}" if revision else ""
         with self._asking(f"{repo}@{revision or 'main'}"):
-            info = self._api.repo_info(repo, revision=revision, timeout=_TIMEOUT)
-        return str(info.sha)
+            body, _ = self._get(f"{self.endpoint}/api/models/{repo}{at}", None)
+            return msgspec.json.decode(body, type=_Revision).sha
 
     def listing(self, repo: str, commit: str) -> list[Listed]:
         """Return the files of a commit, as the Hub lists them."""
@@ -121,20 +156,38 @@ class Hub:
             if entry.type == "file"
         ]
 
-    def download(self, repo: str, commit: str, path: str, into: Path) -> Path:
-        """Download one file into a directory that nobody else uses; return its path there."""
-        from huggingface_hub import hf_hub_download
+    def download(
+        self,
+        repo: str,
+        commit: str,
+        path: str,
+        size: int,
+        into: BinaryIO,
+        on_bytes: Callable[[int], None],
+    ) -> None:
+        """Download one file.
 
+        Args:
+            repo: Its repository.
+            commit: Its commit.
+            path: Its path.
+            size: The bytes that it should have.
+            into: An empty file. What the Hub says about names and places is not used.
+            on_bytes: Receives the number of bytes so far; it may raise to end the download.
+        """
+        from huggingface_hub import get_session
+
+        url = f"{self.endpoint}/{repo}/resolve/{commit}/{quote(path)}"
         with self._asking(f"{path} of {repo}@{commit}"):
-            downloaded = hf_hub_download(
-                repo,
-                path,
-                revision=commit,
-                cache_dir=into,
-                token=self._token,
-                endpoint=self.endpoint,
+            http.read_file(
+                get_session(),
+                url,
+                self._headers(),
+                into,
+                size,
+                check=_raise_for_status,
+                on_bytes=on_bytes,
             )
-        return Path(downloaded)
 
     def search(self, words: str, limit: int) -> list[Found]:
         """Return the metadata of repositories with the tag `envhub`."""
@@ -149,30 +202,43 @@ class Hub:
             models = self._list("models", _Model, limit, **query)
         return [
             Found(model.id, model.sha, model.last_modified, model.downloads, model.tags)
-            for model in models
+            for model in models[:limit]
         ]
 
     def _list(
-        self, path: str, item: type[_Item], most: int = _MAX_ENTRIES, **parameters: Any
+        self, path: str, item: type[_Item], enough: int | None = None, **parameters: Any
     ) -> list[_Item]:
-        """Read all pages of a listing of the Hub's API.
+        """Read the pages of a listing of the Hub's API: all, or until there are enough items."""
+        items: list[_Item] = []
+        url, query = f"{self.endpoint}/api/{path}", parameters or None
+        ends = time.monotonic() + _LISTING_SECONDS
+        for _ in range(_MAX_PAGES):
+            body, url = self._get(url, query)
+            items += msgspec.json.decode(body, type=list[item])  # type: ignore[valid-type]
+            if not url or (enough is not None and len(items) >= enough):
+                return items
+            if len(items) > _MAX_ENTRIES:
+                raise http.BadAnswer(f"lists more than {_MAX_ENTRIES:,} files")
+            if time.monotonic() > ends:
+                raise http.BadAnswer(f"did not end within {_LISTING_SECONDS:.0f} seconds")
+            if not url.startswith(f"{self.endpoint}/"):  # only this Hub may get the token
+                raise http.BadAnswer(f"continues at {url}, which is another server")
+            query = None  # the address of a page has its own
+        raise http.BadAnswer(f"has more than {_MAX_PAGES} pages")
 
-        The client's own listings retry for minutes, or wait forever, if there is no answer.
+    def _get(self, url: str, query: dict[str, Any] | None) -> tuple[bytes, str]:
+        """Return an answer of the Hub's API, and the address of the next page or "".
+
+        The client's own functions retry for minutes, or wait forever, if there is no answer.
         """
-        from huggingface_hub import get_session, hf_raise_for_status
+        from huggingface_hub import get_session
+
+        return http.read_answer(get_session(), url, query, self._headers(), _raise_for_status)
+
+    def _headers(self) -> dict[str, str]:
         from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
-        items: list[_Item] = []
-        headers = build_hf_headers(token=self._token)
-        url, query = f"{self.endpoint}/api/{path}", parameters or None
-        while url and len(items) < most:
-            if not url.startswith(f"{self.endpoint}/"):  # only this Hub may get the token
-                raise OSError(f"the next page is at {url}")
-            answer = get_session().get(url, params=query, headers=headers, timeout=_TIMEOUT)
-            hf_raise_for_status(answer)
-            items += msgspec.json.decode(answer.content, type=list[item])  # type: ignore[valid-type]
-            url, query = answer.links.get("next", {}).get("url", ""), None  # it has its own query
-        return items[:most]
+        return dict(build_hf_headers(token=self._token))
 
     def publish(self, repo: str, directory: Path, *, private: bool, ignore: list[str]) -> str:
         """Upload a directory as a model repository; return the new commit."""
@@ -180,7 +246,7 @@ class Hub:
 
         with self._asking(repo):
             with suppress(RepositoryNotFoundError):  # first, because this request has a timeout
-                self._api.repo_info(repo, timeout=_TIMEOUT)
+                self._api.repo_info(repo, timeout=http.SILENCE)
             self._api.create_repo(repo, private=private, exist_ok=True)
             done: Any = self._api.upload_folder(
                 repo_id=repo,
@@ -219,8 +285,9 @@ class Hub:
             raise self._failure(subject, *self._explain_status(status or 0)) from exc
         except errors.HFValidationError as exc:
             raise self._failure(subject, "is not a valid name on the Hub", str(exc)) from exc
-        except msgspec.DecodeError as exc:
-            problem = f"got an answer that is not from a Hub: {exc}"
+        except (msgspec.DecodeError, http.BadAnswer) as exc:
+            problem = "got an answer that is not from a Hub: "
+            problem += f"it {exc}" if isinstance(exc, http.BadAnswer) else str(exc)
             raise self._failure(subject, problem, "Check HF_ENDPOINT if it is set.") from exc
         except Exception as exc:
             if not _is_transport_error(exc):
@@ -256,6 +323,20 @@ class Hub:
         return SourceUnavailable(f"{subject} {problem} ({self.endpoint}). {advice}")
 
 
+def _raise_for_status(answer: Any) -> None:
+    """Raise the client's exception for an answer that is an error.
+
+    The client would read all of the body, and fail with one that it does not expect.
+    """
+    from huggingface_hub import hf_raise_for_status
+
+    if answer.status_code < 400:
+        return
+    names = ("X-Error-Code", "X-Error-Message")
+    headers = {name: answer.headers[name] for name in names if name in answer.headers}
+    hf_raise_for_status(type(answer)(answer.status_code, headers=headers, request=answer.request))
+
+
 def _is_transport_error(exc: Exception) -> bool:
     """Whether an exception means that the Hub was not reached.
 
@@ -264,4 +345,6 @@ def _is_transport_error(exc: Exception) -> bool:
     """
     if isinstance(exc, OSError):
         return exc.errno not in _FILE_ERRORS
-    return isinstance(exc, RuntimeError) or type(exc).__module__.partition(".")[0] in _TRANSPORT
+    if isinstance(exc, RuntimeError) or http.is_connection_error(exc):
+        return True
+    return type(exc).__module__.partition(".")[0] == "huggingface_hub"

@@ -9,14 +9,20 @@ import tomllib
 from dataclasses import dataclass
 from typing import Any
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from envhub.errors import ContractError
 
-# The regular expression of PEP 723's reference implementation, for the block called "script".
-_BLOCK = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
-
+_OPEN, _CLOSE = "# /// script", "# ///"
+_MAX_BLOCK = 64 * 1024
+"""Characters of a block; a list of every package that a simulator needs has a few thousand."""
+_MAX_PACKAGES = 500
+_MAX_TEXT = 500
+"""Characters of one requirement or version specifier."""
+_LOCK = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+_ARCHIVES = (".whl", ".egg", ".zip", ".tar", ".tgz", ".tbz", ".txz", ".gz", ".bz2", ".xz", ".zst")
+"""uv takes a name with such an ending for a local file."""
 PRINTABLE = re.compile(r"[ -~]+")
 """A string in a marker may contain an escaped line end; the text after it would become a line, and
 so a setting, of its own."""
@@ -34,70 +40,172 @@ class Requirements:
     """The name of a file in the same directory with complete, hashed pins."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A block of a file."""
+
+    name: str
+    """Of the file."""
+    start: int
+    """The line of `# /// script`, from 1."""
+    lines: tuple[str, ...]
+    """The lines after it, without their comment signs."""
+
+    def error(self, problem: str, *near: str) -> ContractError:
+        """Return an error that names the first line with one of some texts, else the first line."""
+        for text in filter(None, near):
+            for number, line in enumerate(self.lines, start=self.start + 1):
+                if text in line:
+                    return self.error_at(number, problem)
+        return self.error_at(self.start, problem)
+
+    def error_at(self, line: int, problem: str) -> ContractError:
+        return ContractError(f"{self.name}, line {line}: {problem}")
+
+
 def read_requirements(text: str, name: str = "env.py") -> Requirements:
     """Return the requirements that a file declares; empty if it has no block.
 
     Raises:
-        ContractError: The block contains something that is not accepted.
+        ContractError: The block contains something that is not accepted; names its line.
     """
-    blocks = list(_BLOCK.finditer(text))
+    blocks = _find_blocks(text.removeprefix("\ufeff"), name)
     if not blocks:
         return Requirements()
     if len(blocks) > 1:
-        raise ContractError(f"{name} has more than one requirements block.")
-    lines = blocks[0]["content"].splitlines()
-    plain = "\n".join(line[2:] if line.startswith("# ") else line[1:] for line in lines)
+        raise blocks[1].error_at(blocks[1].start, "more than one requirements block.")
+    [block] = blocks
+    if sum(map(len, block.lines)) > _MAX_BLOCK:
+        raise block.error(f"the requirements have more than {_MAX_BLOCK:,} characters.")
+    return _check(_parse(block), block)
+
+
+def _find_blocks(text: str, name: str) -> list[_Block]:
+    """Find what the regular expression of PEP 723 finds, in time that grows with the text only."""
+    blocks: list[_Block] = []
+    lines = text.split("\n")
+    index = 0
+    while index < len(lines):
+        start, index = index, index + 1
+        if lines[start] != _OPEN:
+            continue
+        close = None
+        while index < len(lines) and (lines[index] == "#" or lines[index].startswith("# ")):
+            if lines[index] == _CLOSE and index > start + 1:
+                close = index  # the last one counts
+            index += 1
+        if close is not None:
+            content = tuple(line[2:] for line in lines[start + 1 : close])
+            blocks.append(_Block(name, start + 1, content))
+            index = close + 1
+    return blocks
+
+
+def _parse(block: _Block) -> dict[str, Any]:
     try:
-        declared = tomllib.loads(plain)
-    except tomllib.TOMLDecodeError as exc:
-        raise ContractError(f"The requirements of {name} are not valid TOML: {exc}.") from exc
-    return _check(declared, name)
+        return tomllib.loads("\n".join(block.lines))
+    except RecursionError as exc:
+        raise block.error("the requirements are nested too deeply.") from exc
+    except ValueError as exc:  # also of numbers that are too long, which tomllib lets through
+        problem = f"the requirements are not valid TOML: {_first_line(exc)}."
+        at = _TOML_LINE.search(str(exc))
+        line = min(int(at[1]), len(block.lines)) if at else len(block.lines)
+        raise block.error_at(block.start + line, problem) from exc
 
 
-def _check(declared: dict[str, Any], name: str) -> Requirements:
-    unknown = sorted(declared.keys() - {"dependencies", "requires-python", "tool"})
+_TOML_LINE = re.compile(r"at line (\d+)")
+
+
+def _check(declared: dict[str, Any], block: _Block) -> Requirements:
     tools = declared.get("tool", {})
-    if not isinstance(tools, dict) or tools.keys() - {"envhub"}:
-        unknown.append("tool." + ", tool.".join(sorted(set(tools) - {"envhub"})))
+    if not isinstance(tools, dict):
+        raise block.error(f"tool must be a table, found {_shown(tools)}.", "tool")
+    unknown = sorted(declared.keys() - {"dependencies", "requires-python", "tool"})
+    unknown += [f"tool.{key}" for key in sorted(tools.keys() - {"envhub"})]
     if unknown:
-        raise ContractError(
-            f"The requirements of {name} contain {unknown[0]!r}; only requires-python, "
-            "dependencies and tool.envhub are accepted."
+        raise block.error(
+            f"the requirements contain {_shown(unknown[0])}; only requires-python, dependencies "
+            "and tool.envhub are accepted.",
+            *(unknown[0], unknown[0].removeprefix("tool."), "tool"),
         )
-    packages = declared.get("dependencies", [])
-    if not isinstance(packages, list) or not all(isinstance(item, str) for item in packages):
-        raise ContractError(f"The dependencies of {name} must be a list of strings.")
-    lock = tools.get("envhub", {}).get("lock")
-    if lock is not None and (not isinstance(lock, str) or not re.fullmatch(r"[\w.-]+", lock)):
-        raise ContractError(f"The lock of {name} must be the name of a file in its directory.")
     return Requirements(
-        _check_python(declared.get("requires-python"), name),
-        tuple(_check_package(package, name) for package in packages),
-        lock,
+        _check_python(declared.get("requires-python"), block),
+        _check_packages(declared.get("dependencies", []), block),
+        _check_lock(tools.get("envhub", {}), block),
     )
 
 
-def _check_package(text: str, name: str) -> str:
+def _check_packages(packages: object, block: _Block) -> tuple[str, ...]:
+    if not isinstance(packages, list):
+        problem = f"dependencies must be a list of strings, found {_shown(packages)}."
+        raise block.error(problem, "dependencies")
+    if len(packages) > _MAX_PACKAGES:
+        problem = f"{len(packages):,} dependencies are declared; at most {_MAX_PACKAGES} may be."
+        raise block.error(problem, "dependencies")
+    return tuple(_check_package(package, block) for package in packages)
+
+
+def _check_package(text: object, block: _Block) -> str:
+    if not isinstance(text, str):
+        problem = f"dependencies must be a list of strings, but one is {_shown(text)}."
+        raise block.error(problem, "dependencies")
+    near = (text, "dependencies")
+    if len(text) > _MAX_TEXT:
+        raise block.error(f"a requirement has more than {_MAX_TEXT} characters.", *near)
     try:
         requirement = Requirement(text)
-    except InvalidRequirement as exc:
-        problem = f"{name} requires {text!r}, which is not a valid requirement: {exc}."
-        raise ContractError(problem) from exc
-    if requirement.url is not None:
-        raise ContractError(
-            f"{name} requires {text!r}; only packages from an index are accepted, not URLs."
+        if requirement.marker is not None:
+            requirement.marker.evaluate({"extra": ""})  # some are well-formed and have no value
+    except (ValueError, LookupError, RecursionError) as exc:
+        reason = _first_line(exc).rstrip(".") or "it is nested too deeply"
+        problem = f"{_shown(text)} is not a valid requirement: {reason}."
+        raise block.error(problem, *near) from exc
+    if requirement.url is not None or requirement.name.lower().endswith(_ARCHIVES):
+        raise block.error(
+            f"{_shown(text)} is required; only packages from an index are accepted, not URLs or "
+            "files.",
+            *near,
         )
     normalized = str(requirement)
     if not PRINTABLE.fullmatch(normalized):
-        raise ContractError(f"{name} requires {text!r}; only ASCII in one line is accepted.")
+        problem = f"{_shown(text)} is required; only ASCII in one line is accepted."
+        raise block.error(problem, *near)
     return normalized
 
 
-def _check_python(text: Any, name: str) -> str | None:
+def _check_python(text: object, block: _Block) -> str | None:
     if text is None:
         return None
     try:
+        if not isinstance(text, str) or len(text) > _MAX_TEXT:
+            raise InvalidSpecifier(text)
         return str(SpecifierSet(text))
-    except (InvalidSpecifier, TypeError) as exc:
-        problem = f"{name} requires Python {text!r}, which is not a version specifier."
-        raise ContractError(problem) from exc
+    except ValueError as exc:
+        problem = f"requires-python is {_shown(text)}, which is not a version specifier."
+        raise block.error(problem, "requires-python") from exc
+
+
+def _check_lock(table: object, block: _Block) -> str | None:
+    if not isinstance(table, dict):
+        raise block.error(f"tool.envhub must be a table, found {_shown(table)}.", "envhub", "tool")
+    lock = table.get("lock")
+    if lock is not None and not (isinstance(lock, str) and _LOCK.fullmatch(lock)):
+        problem = f"lock is {_shown(lock)}; it must be the name of a file in its directory."
+        raise block.error(problem, "lock", "tool")
+    return lock
+
+
+def _shown(value: object) -> str:
+    """A foreign value as it may stand in a sentence."""
+    match value:
+        case dict():
+            return "a table"
+        case list():
+            return "a list"
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _first_line(exc: BaseException) -> str:
+    """The first line of an error's text; packaging draws a picture of the foreign text below."""
+    return ascii(str(exc).partition("\n")[0])[1:-1][:200]

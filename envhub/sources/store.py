@@ -4,7 +4,8 @@
                                      files/...        the files themselves
 
 If git was available, the manifest has the git objects, so that every later use checks the files
-against the commit's forty digits, whatever happened to the disk.
+against the commit's forty digits, whatever happened to the disk. The manifest itself is checked
+against its digest, which is kept elsewhere: see `fetched`.
 """
 
 import base64
@@ -18,8 +19,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
+
 from envhub.errors import SourceCorrupt
 from envhub.files import cache_home, discard_tree, settle_tree, staged_tree, write_whole
+from envhub.sources import fetched
+from envhub.sources.fetched import Known
 from envhub.sources.git import BrokenProof, object_id, pointer_id, walk
 
 Proof = Literal["git", "listing"]
@@ -79,10 +84,12 @@ def load(repo: str, commit: str) -> Stored | None:
     if not place.exists():
         return None
     try:
-        manifest = _read(place / "manifest.json")
+        content = (place / "manifest.json").read_bytes()
+        manifest = _parse(content)
+        _check_known(manifest.proof, content, fetched.recall(repo, commit))
         _check(manifest, repo, commit, place / "files")
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise SourceCorrupt(f"The stored copy of {repo}@{commit} is damaged: {exc}.") from exc
+    except (OSError, ValueError, KeyError, RecursionError, msgspec.MsgspecError) as exc:
+        raise _damaged(repo, commit, exc) from exc
     return Stored(place / "files", manifest)
 
 
@@ -100,15 +107,37 @@ def save(manifest: Manifest, staged: Path) -> Stored:
         staged: The directory from `stage`, with the files in its `files`.
     """
     place = stored_path(manifest.repo, manifest.commit)
-    content = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1)
-    write_whole(staged / "manifest.json", content.encode())
+    content = _render(manifest)
+    write_whole(staged / "manifest.json", content)
     _check(manifest, manifest.repo, manifest.commit, staged / "files")
+    _remember(manifest, content)  # first, so that whoever finds the files finds their digest
     try:
         settle_tree(staged, place)
     except OSError:  # another process was faster; its copy may be in use, and is as good
         if (stored := load(manifest.repo, manifest.commit)) is None:
             raise
         return stored
+    return Stored(place / "files", manifest)
+
+
+def upgrade(manifest: Manifest) -> Stored:
+    """Replace the manifest of a stored commit by one with a better proof.
+
+    Raises:
+        SourceCorrupt: The stored files are not those of the proof.
+    """
+    place = stored_path(manifest.repo, manifest.commit)
+    content = _render(manifest)
+    try:
+        _check(manifest, manifest.repo, manifest.commit, place / "files")
+    except ValueError as exc:
+        raise _damaged(manifest.repo, manifest.commit, exc) from exc
+    place.chmod(0o755)
+    try:
+        write_whole(place / "manifest.json", content, mode=0o444)
+    finally:
+        place.chmod(0o555)
+    _remember(manifest, content)
     return Stored(place / "files", manifest)
 
 
@@ -129,13 +158,38 @@ def digests(content: bytes) -> tuple[str, str]:
     return hashlib.sha256(content).hexdigest(), object_id("blob", content)
 
 
-def _read(path: Path) -> Manifest:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+def _damaged(repo: str, commit: str, problem: Exception) -> SourceCorrupt:
+    return SourceCorrupt(f"The stored copy of {repo}@{commit} is damaged: {problem}.")
+
+
+def _remember(manifest: Manifest, content: bytes) -> None:
+    before = fetched.recall(manifest.repo, manifest.commit)
+    known = Known(fetched.digest(content), before.branch_at if before else "")
+    fetched.remember(manifest.repo, manifest.commit, known)
+
+
+def _check_known(proof: Proof, content: bytes, known: Known | None) -> None:
+    """Check a manifest against the digest that was kept when its files were fetched.
+
+    Raises:
+        ValueError: It has changed, or nothing is known of it and it does not prove itself.
+    """
+    if known is None:
+        if proof != "git":
+            raise ValueError("nothing shows that its manifest is the one that was fetched")
+    elif fetched.digest(content) != known.manifest:
+        raise ValueError("its manifest has changed since it was fetched")
+
+
+def _render(manifest: Manifest) -> bytes:
+    return json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode()
+
+
+def _parse(text: bytes) -> Manifest:
+    content = msgspec.json.decode(text, type=dict[str, Any])
     if content.pop("format") != FORMAT:
         raise ValueError("its manifest has an unknown format")
-    files = {name: StoredFile(**entry) for name, entry in content.pop("files").items()}
-    left_out = tuple(content.pop("left_out"))
-    return Manifest(**content, files=files, left_out=left_out)
+    return msgspec.convert(content, Manifest)
 
 
 def _check(manifest: Manifest, repo: str, commit: str, files: Path) -> None:
@@ -179,3 +233,5 @@ def _check_tree(manifest: Manifest) -> None:
     for name, entry in manifest.files.items():
         if name not in entries or entries[name].blob_id != entry.blob_id:
             raise ValueError(f"{name} differs from the commit")
+    if missing := sorted(entries.keys() - set(manifest.files) - set(manifest.left_out)):
+        raise ValueError(f"{missing[0]} is missing")

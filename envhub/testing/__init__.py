@@ -1,4 +1,4 @@
-"""What authors of benchmarks and plugins test with. Importing it imports nothing heavy."""
+"""Test tools for authors of benchmarks and plugins. Importing this package is cheap."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def local_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Iterator[LocalHub]":
-    """A Hub on loopback, without repositories; no proxy stands before it."""
-    # Every pytest of an environment with EnvHub imports this file, so that it imports no server.
+    """Start a Hub on loopback, without repositories; requests to it bypass proxies."""
+    # Every pytest in an environment with EnvHub imports this file, so the server is imported here.
     from envhub.testing.hub import LocalHub
 
     for name in ("NO_PROXY", "no_proxy"):

@@ -1,1 +1,1 @@
-"""Vector environments whose envs live in workers. Runs in the host."""
+"""Vector environments whose envs run in workers. Runs in the host."""

@@ -1,4 +1,4 @@
-"""`LazyVectorEnv`: envs in processes of their own, behind Gymnasium's VectorEnv."""
+"""`LazyVectorEnv`: envs in worker processes, as a Gymnasium VectorEnv."""
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,21 +14,27 @@ from envhub.host.loading import LazySpec
 from envhub.host.remote import RemoteEnv
 from envhub.types import WorkerSpec
 from envhub.vector.batches import copied
-from envhub.vector.pool import WorkerPool, as_attribute_error, spelled
+from envhub.vector.pool import WorkerPool, as_answers, as_attribute_error
 from envhub.wire.memory import Buffers
 from envhub.wire.messages import Done, Opened, Returned, Stepped, WasReset
 from envhub.wire.spaces import Outline, Spaces, leaves, outline_of, unflatten
 from envhub.wire.values import Array
 
+R = TypeVar("R")
+
+_SPACES = frozenset({
+    "action_space", "observation_space", "single_action_space", "single_observation_space",
+})  # fmt: skip
+
 
 def close_envs(envs: object) -> None:
     """Close envs, also in nested mappings and sequences; harmless when repeated.
 
-    All are closed, also when one of them fails to.
+    If closing one of them fails, the others are closed all the same.
 
     Raises:
-        TypeError: There was something else among them.
-        ExceptionGroup: Closing failed for some.
+        TypeError: A value is not an env, a mapping or a sequence.
+        ExceptionGroup: Closing failed for several envs.
     """
     problems: list[Exception] = []
     for env in {id(leaf): leaf for leaf in _leaves(envs)}.values():
@@ -47,30 +53,12 @@ def close_envs(envs: object) -> None:
         raise ExceptionGroup("Some envs did not close", problems)
 
 
-def _leaves(envs: object) -> Iterator[object]:
-    if isinstance(envs, Mapping):
-        for value in envs.values():
-            yield from _leaves(value)
-    elif isinstance(envs, Sequence) and not isinstance(envs, str | bytes):
-        for value in envs:
-            yield from _leaves(value)
-    else:
-        yield envs
-
-
-R = TypeVar("R")
-
-_SPACES = frozenset({
-    "action_space", "observation_space", "single_action_space", "single_observation_space",
-})  # fmt: skip
-
-
 class LazyVectorEnv(VectorEnv[Any, Any, Array]):
     """Several envs of one task, each in a process that starts when it is first needed.
 
-    It behaves as Gymnasium's SyncVectorEnv does with the same envs. If one env fails, all of its
-    processes are ended and the error says which and why; a following `reset` starts anew, as it
-    does after `close`.
+    It behaves as Gymnasium's SyncVectorEnv does with the same envs. If one env fails, all processes
+    of this vector environment are ended, and the error says which env failed and why; the next
+    `reset` starts new ones, as it does after `close`.
     """
 
     def __init__(
@@ -84,18 +72,18 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
         copy: bool = True,
     ) -> None:
-        """Prepare; no process is started.
+        """Prepare the vector environment without starting a process.
 
         Args:
             spec: What the workers are started from.
-            suite: Of the task.
-            task: Its name.
-            num_envs: How many.
-            spaces: Of observations and actions, if the benchmark declares them; else the first env
-                is made when they are asked for.
+            suite: The suite of the task.
+            task: The name of the task.
+            num_envs: The number of envs.
+            spaces: The observation space and the action space, if the benchmark declares them; else
+                the first env is made when the spaces are read.
             autoreset_mode: As in Gymnasium.
-            copy: Whether observations are copied out of the shared memory. If not, they change
-                with the next step.
+            copy: Whether to copy observations out of the shared memory. If not, they change with
+                the next step.
         """
         self.num_envs = num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
@@ -114,24 +102,24 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         self._outline: Outline = ""
 
     def __getattr__(self, name: str) -> Any:
-        """The spaces: as declared, else the first env is made to ask it."""
+        """Return a space: as declared, else as the first env has it, which is made for that."""
         if name not in _SPACES:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if self._declared is None:
-            self._learn()
+            self._inspect()
         else:
             self._set_spaces(self._declared)
         return self.__dict__[name]
 
     @property
     def metadata(self) -> dict[str, Any]:  # type: ignore[override]
-        """The env's metadata, and the autoreset mode."""
-        return {**self._learn().metadata, "autoreset_mode": self.autoreset_mode}
+        """The env's metadata with the autoreset mode."""
+        return {**self._inspect().metadata, "autoreset_mode": self.autoreset_mode}
 
     @property
     def render_mode(self) -> str | None:  # type: ignore[override]
         """The env's render mode."""
-        return self._learn().render_mode
+        return self._inspect().render_mode
 
     @property
     def np_random_seed(self) -> Any:
@@ -144,7 +132,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Reset all envs, or those that `options["reset_mask"]` says."""
+        """Reset all envs, or those that `options["reset_mask"]` selects."""
         seeds = self._seeds(seed)
         rows, passed = self._rows(options)
         pool, _ = self._ready()
@@ -153,7 +141,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         )
         infos: dict[str, Any] = {}
         for row, reply in zip(rows, replies, strict=True):
-            self._note_texts(row, reply)
+            self._store_texts(row, reply)
             infos = self._add_info(infos, reply.info, row)
             self._ended[row] = False
         return self._observations(), infos
@@ -184,33 +172,33 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         return self._collect(pool, replies)
 
     def render(self) -> tuple[Any, ...]:
-        """A frame of each env."""
-        return self._question(lambda _, remote: remote.render())
+        """Render a frame of each env."""
+        return self._query(lambda _, remote: remote.render())
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Call a method of each env, or read an attribute.
 
         Raises:
-            AttributeError: An env has none of that name; all live on.
+            AttributeError: An env has no attribute of that name; the workers stay alive.
         """
-        return self._question(lambda _, remote: remote.call(name, args, kwargs))
+        return self._query(lambda _, remote: remote.call(name, args, kwargs))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of each env."""
+        """Return an attribute of each env."""
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Set an attribute of each env, to values of a list or tuple or to one for all."""
+        """Set an attribute of all envs; a list or tuple holds one value per env."""
         each = list(values) if isinstance(values, list | tuple) else [values] * self.num_envs
         if len(each) != self.num_envs:
             raise ValueError(
-                f"set_attr got {len(each)} values for {self.num_envs} envs; give one for each."
+                f"set_attr got {len(each)} values for {self.num_envs} envs; give one per env."
             )
         pool, _ = self._ready()
-        self._guarded(lambda: pool.question(lambda i, remote: remote.set_attr(name, each[i]), Done))
+        self._guarded(lambda: pool.query(lambda i, remote: remote.set_attr(name, each[i]), Done))
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the processes. Gymnasium calls this from `close`; its arguments are not needed."""
+        """End the processes. Gymnasium calls this from `close`; the arguments are ignored."""
         pool, self._pool = self._pool, None
         if self._finalizer is not None:
             self._finalizer.detach()
@@ -227,38 +215,38 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         return f"LazyVectorEnv({self._suite}/{self._task}, {self.num_envs} envs)"
 
     def _ready(self) -> tuple[WorkerPool, Buffers]:
-        """All envs, made if they are not."""
+        """Return the pool and its shared memory; make the envs that do not exist yet."""
         pool = self._pool or self._new_pool()
         if pool.buffers is not None:
             return pool, pool.buffers
         buffers = self._guarded(pool.open_all)
-        self._know(pool)
+        self._adopt_spaces(pool)
         self._ended[:] = False
-        found = leaves(self.single_observation_space)
-        self._texts = {leaf.path: [""] * self.num_envs for leaf in found if leaf.dtype is None}
-        self._scalars = frozenset(leaf.path for leaf in found if leaf.scalar)
+        parts = leaves(self.single_observation_space)
+        self._texts = {leaf.path: [""] * self.num_envs for leaf in parts if leaf.dtype is None}
+        self._scalars = frozenset(leaf.path for leaf in parts if leaf.scalar)
         self._outline = outline_of(self.single_observation_space)
         return pool, buffers
 
-    def _learn(self) -> Opened:
-        """What the envs are like; makes the first if that is not known."""
+    def _inspect(self) -> Opened:
+        """Return what the first env reported about itself; make it if that is not known."""
         if self._opened is None:
             pool = self._pool or self._new_pool()
             self._guarded(pool.open_first)
-            self._know(pool)
+            self._adopt_spaces(pool)
         assert self._opened is not None
         return self._opened
 
-    def _know(self, pool: WorkerPool) -> None:
+    def _adopt_spaces(self, pool: WorkerPool) -> None:
         assert pool.spaces is not None
-        known = [self.__dict__.get(f"single_{kind}_space") for kind in ("observation", "action")]
+        known = [self.__dict__.get(f"single_{role}_space") for role in ("observation", "action")]
         self._opened = pool.opened
-        if list(pool.spaces) == known:  # kept: the caller may have seeded them
+        if list(pool.spaces) == known:  # keep ours: the caller may have seeded them
             return
         if self._declared is not None and self._declared != pool.spaces:
             pool.close()
             raise ContractError(
-                f"The spaces that task {self._task!r} declares are not those of its env: "
+                f"The spaces declared for task {self._task!r} differ from those of its env: "
                 f"{self._declared}, {pool.spaces}. Correct the benchmark's spaces function."
             )
         self._set_spaces(pool.spaces)
@@ -275,17 +263,17 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         return self._pool
 
     def _guarded(self, work: Callable[[], R]) -> R:
-        """Forget the processes if the work ended them."""
+        """Do some work with the pool, and forget the pool if the work ended its processes."""
         try:
             return work()
         finally:
             if self._pool is not None and not self._pool.remotes:
                 self._pool = None
 
-    def _question(self, ask: Callable[[int, RemoteEnv], None]) -> tuple[Any, ...]:
+    def _query(self, ask: Callable[[int, RemoteEnv], None]) -> tuple[Any, ...]:
         pool, _ = self._ready()
         try:
-            replies = self._guarded(lambda: pool.question(ask, Returned))
+            replies = self._guarded(lambda: pool.query(ask, Returned))
         except WorkerError as exc:
             error = as_attribute_error(exc)
             if error is exc:
@@ -296,7 +284,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
     def _quick_step(
         self, pool: WorkerPool, buffers: Buffers
     ) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        """Step all envs with their actions in shared memory; the way that is taken most often."""
+        """Step all envs with their actions in shared memory: the usual, fast way."""
         batches = pool.batches if self.copy else None
         if batches is not None:
             batches.begin()
@@ -306,17 +294,19 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         terminated, truncated = outcomes["terminated"] != 0, outcomes["truncated"] != 0
         ended = terminated | truncated
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
-            return self._collect(pool, spelled(outcomes))
+            return self._collect(pool, as_answers(outcomes))
         self._ended = ended
         values = buffers.observations if batches is None else batches.finish()
         observations = unflatten(self._outline, values)
         return observations, outcomes["reward"].copy(), terminated, truncated, {}
 
     def _each(self, actions: Any) -> list[Any]:
-        """The action of each env."""
+        """Split a batch of actions into one per env."""
         each = [_plain(action) for action in iterate(self.action_space, actions)]
         if len(each) != self.num_envs:
-            raise ValueError(f"{len(each)} actions for {self.num_envs} envs.")
+            raise ValueError(
+                f"step got {len(each)} actions for {self.num_envs} envs; give one per env."
+            )
         return each
 
     def _collect(
@@ -328,22 +318,22 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         infos: dict[str, Any] = {}
         for row, reply in enumerate(replies):
             if self._texts or reply.texts:
-                self._note_texts(row, reply)
+                self._store_texts(row, reply)
             if isinstance(reply, Stepped):
                 rewards[row] = reply.rewards[0]
                 terminated[row] = reply.terminated
                 truncated[row] = reply.truncated
         ended = terminated | truncated
-        renewed = self._renew(pool, replies, ended, infos)
+        resets = self._reset_ended(pool, replies, ended, infos)
         for row, reply in enumerate(replies):
-            infos = self._add_info(infos, renewed.get(row, reply).info, row)
+            infos = self._add_info(infos, resets.get(row, reply).info, row)
         self._ended = ended
         return self._observations(), rewards, terminated, truncated, infos
 
-    def _renew(
+    def _reset_ended(
         self, pool: WorkerPool, replies: list[Any], ended: Array, infos: dict[str, Any]
     ) -> dict[int, WasReset]:
-        """In the mode SAME_STEP, reset the envs that ended, and keep how they ended in infos."""
+        """In mode SAME_STEP, reset the envs that ended, and put their last step into `infos`."""
         rows = [int(row) for row in np.flatnonzero(ended)]
         if self.autoreset_mode is not AutoresetMode.SAME_STEP or not rows:
             return {}
@@ -352,7 +342,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             self._add_info(infos, final, row)
         resets = self._guarded(lambda: pool.ask(rows, lambda _, r: r.reset(None), WasReset))
         for row, reply in zip(rows, resets, strict=True):
-            self._note_texts(row, reply)
+            self._store_texts(row, reply)
         return dict(zip(rows, resets, strict=True))
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
@@ -361,11 +351,13 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         if isinstance(seed, int | np.integer):
             return [int(seed) + row for row in range(self.num_envs)]
         if len(seed) != self.num_envs:
-            raise ValueError(f"{len(seed)} seeds for {self.num_envs} envs; give one for each.")
-        return [None if one is None else int(one) for one in seed]
+            raise ValueError(
+                f"reset got {len(seed)} seeds for {self.num_envs} envs; give one per env."
+            )
+        return [None if number is None else int(number) for number in seed]
 
     def _rows(self, options: dict[str, Any] | None) -> tuple[list[int], dict[str, Any] | None]:
-        """The envs to reset, and the options that they get."""
+        """Return the envs to reset, and the options that are passed to them."""
         if options is None or "reset_mask" not in options:
             return list(range(self.num_envs)), options
         mask = options["reset_mask"]
@@ -373,20 +365,20 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             raise TypeError(f"options['reset_mask'] must be an array of bool, got {mask!r}")
         if mask.shape != (self.num_envs,) or not mask.any():
             raise ValueError(
-                f"options['reset_mask'] must have {self.num_envs} values, one of them True at "
-                f"least, got {mask}"
+                f"options['reset_mask'] must have {self.num_envs} values, at least one of them "
+                f"True, got {mask}"
             )
         passed = {key: value for key, value in options.items() if key != "reset_mask"}
         return [int(row) for row in np.flatnonzero(mask)], passed
 
-    def _note_texts(self, row: int, reply: "WasReset | Stepped") -> None:
+    def _store_texts(self, row: int, reply: "WasReset | Stepped") -> None:
         assert self._pool is not None
         pool = self._pool
         for path, text in self._guarded(lambda: pool.texts(row, reply)).items():
             self._texts[path][row] = text
 
     def _observations(self) -> Any:
-        """The batch, copied out of the shared memory or not."""
+        """Return the batch of observations: copies, or views of the shared memory."""
         buffers = self._pool.buffers if self._pool else None
         assert buffers is not None
         values: dict[str, Any] = {path: tuple(texts) for path, texts in self._texts.items()}
@@ -395,7 +387,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         return unflatten(self._outline, values)
 
     def _observation(self, row: int) -> Any:
-        """One env's observation, copied."""
+        """Return a copy of one env's observation."""
         buffers = self._pool.buffers if self._pool else None
         assert buffers is not None
         values: dict[str, Any] = {path: texts[row] for path, texts in self._texts.items()}
@@ -405,8 +397,19 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         return unflatten(self._outline, values)
 
 
+def _leaves(envs: object) -> Iterator[object]:
+    if isinstance(envs, Mapping):
+        for value in envs.values():
+            yield from _leaves(value)
+    elif isinstance(envs, Sequence) and not isinstance(envs, str | bytes):
+        for value in envs:
+            yield from _leaves(value)
+    else:
+        yield envs
+
+
 def _fits(actions: Any, shared: Array) -> bool:
-    """Whether actions can be handed over unchanged; another dtype would change their values."""
+    """Whether actions fit into shared memory unchanged: a cast could change their values."""
     return (
         isinstance(actions, np.ndarray)
         and actions.dtype == shared.dtype
@@ -415,7 +418,7 @@ def _fits(actions: Any, shared: Array) -> bool:
 
 
 def _plain(action: Any) -> Any:
-    """Arrays of other libraries as numpy's."""
+    """Convert an array of another library to numpy's."""
     if hasattr(action, "__array__") and not isinstance(action, np.ndarray | np.generic):
         return np.asarray(action)
     return action

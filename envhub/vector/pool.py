@@ -1,4 +1,4 @@
-"""The worker processes behind one vector environment: opened together, failing together."""
+"""The worker processes of one vector environment, which are opened and ended together."""
 
 import os
 import time
@@ -23,8 +23,8 @@ from envhub.wire.values import Array
 
 R = TypeVar("R")
 
-_TOLD = -1
-"""Instead of the number of a quick step whose outcome is in the env's answer."""
+_IN_ANSWER = -1
+"""Replaces the number of a quick step whose outcome is in the answer, not in shared memory."""
 
 
 class WorkerPool:
@@ -42,42 +42,42 @@ class WorkerPool:
         self.buffers: Buffers | None = None
         self.batches: Batches | None = None
         self._lockstep: LockstepSteps | None = None
-        self._plain = True  # the last quick steps were answered by empty frames
+        self._plain = True  # whether the last quick steps were answered by empty frames
 
     def open_first(self) -> None:
-        """Make one env, to know what they are like."""
+        """Make the first env, for its spaces and metadata."""
         if not self.remotes:
-            self._hire(1)
+            self._start_envs(1)
 
     def open_all(self) -> Buffers:
-        """Make all envs, and the memory that they share."""
+        """Make all envs, and the memory that the host shares with them."""
         if self.buffers is None:
-            self._hire(self._size - len(self.remotes))
+            self._start_envs(self._size - len(self.remotes))
             self.buffers = self._share()
             self.batches = Batches(self.buffers.observations)
         return self.buffers
 
-    def ask_all(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
-        """Ask every env and wait; if one of them fails, all end and its error is raised."""
-        return self.ask(range(len(self.remotes)), ask, kind)
+    def ask_all(self, ask: Callable[[int, RemoteEnv], None], reply_type: type[R]) -> list[R]:
+        """Ask all envs and wait; if one fails, end all workers and raise its error."""
+        return self.ask(range(len(self.remotes)), ask, reply_type)
 
     def ask(
-        self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None], kind: type[R]
+        self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None], reply_type: type[R]
     ) -> list[R]:
-        """Ask some envs and wait; if one of them fails, all end and its error is raised."""
+        """Ask some envs and wait; if one fails, end all workers and raise its error."""
         outcomes = self._exchange(rows, ask)
         self._raise_first(outcomes)
-        return outcomes  # type: ignore[return-value]  # `protocol.check` saw to their kind
+        return outcomes  # type: ignore[return-value]  # `messages.check` made sure of it
 
-    def question(self, ask: Callable[[int, RemoteEnv], None], kind: type[R]) -> list[R]:
-        """Ask every env something that may fail without harm; the first error is raised."""
+    def query(self, ask: Callable[[int, RemoteEnv], None], reply_type: type[R]) -> list[R]:
+        """Ask all envs something that may fail; raise the first error, but keep the workers."""
         outcomes = self._exchange(range(len(self.remotes)), ask)
         if any(remote.worker.ended for remote in self.remotes):
             self._raise_first(outcomes)
         for outcome in outcomes:
             if isinstance(outcome, WorkerError):
                 raise outcome
-        return [outcome for outcome in outcomes if isinstance(outcome, kind)]
+        return [outcome for outcome in outcomes if isinstance(outcome, reply_type)]
 
     def quick_step(self, on_answer: Callable[[int], None] | None) -> Array | list[Stepped]:
         """Step every env with its action in shared memory.
@@ -86,25 +86,25 @@ class WorkerPool:
             on_answer: Called for each row whose observation is complete, while others compute.
 
         Returns:
-            What came of it, as `Buffers.outcomes`; or the envs' answers, if one says more.
+            The outcomes, as `Buffers.outcomes`; or answers, if one of them has info or texts.
         """
         try:
-            if self._plain and (lockstep := self._steps_together()).step(on_answer):
+            if self._plain and (lockstep := self._lockstep_steps()).step(on_answer):
                 return self._outcomes(lockstep.numbers())
             self._ask_for_quick_steps()
-        except BaseException:  # an interrupt
+        except BaseException:  # e.g. Ctrl-C: which envs have answered is unknown
             self._stop_lockstep()
             self.close()
             raise
         replies = self._await([remote.worker for remote in self.remotes], on_answer)
         self._raise_first(replies)
-        numbers = [reply.id if type(reply) is QuickStepped else _TOLD for reply in replies]
+        numbers = [reply.id if type(reply) is QuickStepped else _IN_ANSWER for reply in replies]
         outcomes = self._outcomes(np.array(numbers))
-        self._plain = _TOLD not in numbers
-        return outcomes if self._plain else spelled(outcomes, replies)
+        self._plain = _IN_ANSWER not in numbers
+        return outcomes if self._plain else as_answers(outcomes, replies)
 
     def texts(self, row: int, reply: WasReset | Stepped) -> dict[str, str]:
-        """The texts of an env's observation; if they make no sense, all end."""
+        """Return the texts of an env's observation; end all workers if they are not valid."""
         try:
             return self.remotes[row].texts(reply)
         except WorkerError:
@@ -112,8 +112,8 @@ class WorkerPool:
             raise
 
     def close(self) -> None:
-        """End all workers, after they had time to close their envs."""
-        if os.getpid() != self._pid:  # a fork of the host has no say over its workers
+        """End all workers, after giving them time to close their envs."""
+        if os.getpid() != self._pid:  # a fork of the host must not end the host's workers
             return
         self.buffers = self.batches = self._lockstep = None
         workers = [remote.worker for remote in self.remotes]
@@ -124,14 +124,14 @@ class WorkerPool:
     def _exchange(
         self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None]
     ) -> list[Reply | WorkerError]:
-        """Ask and wait, and leave no env with an answer that nobody takes."""
+        """Ask envs and wait for all answers, also if asking one of them fails."""
         self._stop_lockstep()
         asked: list[Worker | InlineWorker] = []
         try:
             for row in rows:
                 ask(row, self.remotes[row])
                 asked.append(self.remotes[row].worker)
-        except Exception:  # the caller's: a value that cannot cross
+        except Exception:  # the caller passed a value that cannot be sent
             for worker in asked:
                 worker.wait()
             raise
@@ -142,25 +142,25 @@ class WorkerPool:
         asked: Sequence[Worker | InlineWorker],
         on_answer: Callable[[int], None] | None = None,
     ) -> list[Reply | WorkerError]:
-        """Wait for the answers, in turn as long as they come soon."""
+        """Wait for the answers: one after the other while they come soon, else for all at once."""
         try:
             for number, worker in enumerate(asked):
                 if worker.busy and isinstance(worker, Worker) and not worker.wait_briefly():
-                    _watch(asked)
+                    _wait_for_all(asked)
                 if on_answer is not None:
                     on_answer(number)
             return [worker.take() for worker in asked]
-        except BaseException:  # an interrupt
+        except BaseException:  # e.g. Ctrl-C: which envs have answered is unknown
             self.close()
             raise
 
-    def _steps_together(self) -> LockstepSteps:
+    def _lockstep_steps(self) -> LockstepSteps:
         if self._lockstep is None:
             self._lockstep = LockstepSteps(self._processes())
         return self._lockstep
 
     def _ask_for_quick_steps(self) -> None:
-        """Ask each env for a step, or those that were not asked together with the others."""
+        """Ask each env for a step; after lockstep steps, only those that were not asked yet."""
         if self._lockstep is not None:
             self._stop_lockstep()
             return
@@ -177,20 +177,20 @@ class WorkerPool:
         return [remote.worker for remote in self.remotes if isinstance(remote.worker, Worker)]
 
     def _outcomes(self, numbers: Array) -> Array:
-        """What came of the quick steps.
+        """Return the outcomes of the quick steps.
 
         Args:
-            numbers: What each env must have noted down, or `_TOLD`.
+            numbers: The request's number that each outcome must have, or `_IN_ANSWER`.
         """
         assert self.buffers is not None
         outcomes = self.buffers.outcomes()
-        wrong = (outcomes["tick"] != numbers) & (numbers != _TOLD)
+        wrong = (outcomes["number"] != numbers) & (numbers != _IN_ANSWER)
         if wrong.any():
-            raise self._lied(int(wrong.argmax()))
+            raise self._false_answer(int(wrong.argmax()))
         return outcomes
 
-    def _lied(self, row: int) -> WorkerError:
-        """End all, because one answered a quick step that it never took; the error to raise."""
+    def _false_answer(self, row: int) -> WorkerError:
+        """End all workers, because one answered a step that it never took; return the error."""
         self._stop_lockstep()
         reason = BrokenChannel("it answered a step that it never took")
         error = self.remotes[row].worker.broken(reason)
@@ -200,7 +200,8 @@ class WorkerPool:
     def _limits(self) -> Limits:
         return self._spec.limits
 
-    def _hire(self, count: int) -> None:
+    def _start_envs(self, count: int) -> None:
+        """Start workers, load the benchmark in them and make their envs."""
         new = range(len(self.remotes), len(self.remotes) + count)
         spec = self._spec = self._spec.get() if isinstance(self._spec, LazySpec) else self._spec
         try:
@@ -213,17 +214,18 @@ class WorkerPool:
         with explaining(spec):
             opened = self.ask(new, lambda _, r: r.open(self._suite, self._task), Opened)
         for row, answer in zip(new, opened, strict=True):
-            self._agree(row, answer)
+            self._check_spaces(row, answer)
 
-    def _agree(self, row: int, answer: Opened) -> None:
-        """All envs must have the spaces of the first."""
+    def _check_spaces(self, row: int, answer: Opened) -> None:
+        """Make sure that an env has the same spaces as the first one."""
         try:
             spaces = self.remotes[row].spaces(answer)
             if self.spaces is None:
                 self.opened, self.spaces = answer, spaces
             elif spaces != self.spaces:
-                what = f"making the env of task {self._task!r} in env {row}"
-                raise WorkerError(what, f"its spaces differ from env 0: {spaces} {self.spaces}")
+                doing = f"making the env of task {self._task!r} in env {row}"
+                problem = f"its spaces differ from those of env 0: {spaces}, {self.spaces}."
+                raise WorkerError(doing, problem)
         except WorkerError:
             self.close()
             raise
@@ -247,34 +249,34 @@ class WorkerPool:
         raise errors[0]
 
 
-def _watch(workers: Sequence[Worker | InlineWorker]) -> None:
-    """Wait for all at once: one that prints must not wait until a slower one has answered."""
-    busy = [worker for worker in workers if worker.busy and isinstance(worker, Worker)]
-    board = WorkerPoller()
-    try:
-        for worker in busy:
-            board.add(worker)
-        while any(worker.busy for worker in busy):
-            board.wait()
-    finally:
-        board.dispose()
-
-
-def spelled(outcomes: Array, replies: Sequence[Any] = ()) -> list[Stepped]:
-    """Answers that say themselves what came of each step, where those that came do not."""
-    found = list(replies) or [None] * len(outcomes)
-    for row, reply in enumerate(found):
+def as_answers(outcomes: Array, replies: Sequence[Any] = ()) -> list[Stepped]:
+    """Return an answer per env; those that came as empty frames are made from the outcomes."""
+    answers = list(replies) or [None] * len(outcomes)
+    for row, reply in enumerate(answers):
         if not isinstance(reply, Stepped):
             number, reward, terminated, truncated, _ = outcomes[row].item()
             flags = bool(terminated), bool(truncated)
-            found[row] = Stepped(number, [reward], *flags, [], {}, {})
-    return found
+            answers[row] = Stepped(number, [reward], *flags, [], {}, {})
+    return answers
 
 
 def as_attribute_error(error: WorkerError) -> Exception:
-    """What a caller of `call` expects: an attribute that is not there is an AttributeError."""
-    kind = getattr(error, "kind", "")
+    """Return the built-in exception for an attribute or method that an env lacks, else `error`."""
+    raised = getattr(error, "kind", "")
     for expected in (AttributeError, NotImplementedError):
-        if kind == expected.__name__:
+        if raised == expected.__name__:
             return expected(str(error))
     return error
+
+
+def _wait_for_all(workers: Sequence[Worker | InlineWorker]) -> None:
+    """Wait for all workers at once, so that none blocks on its output while another one is slow."""
+    busy = [worker for worker in workers if worker.busy and isinstance(worker, Worker)]
+    poller = WorkerPoller()
+    try:
+        for worker in busy:
+            poller.add(worker)
+        while any(worker.busy for worker in busy):
+            poller.wait()
+    finally:
+        poller.dispose()

@@ -1,4 +1,4 @@
-"""What host and worker must agree on: frames, messages, shared memory, spaces.
+"""The protocol between host and worker: frames, messages, shared memory, spaces.
 
 Runs on both sides.
 """

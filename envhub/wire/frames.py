@@ -8,40 +8,41 @@ from contextlib import suppress
 _LENGTH = struct.Struct("<I")
 
 MAX_FRAME = 64 * 2**20
-"""Bytes. A rendered 4K frame has 25 MB."""
+"""Bytes. A rendered 4K image has 25 MB."""
 
 EMPTY = _LENGTH.pack(0)
 """A frame without a payload."""
 
 READ = 2**16
-"""Bytes that are read at once."""
+"""Bytes to read at once."""
 
 _FD = struct.Struct("=i")
 
 _FD_SPACE = socket.CMSG_SPACE(4 * _FD.size)
 
-# No signal also in a host that has given SIGPIPE its default action back.
 _DONTWAIT = int(socket.MSG_DONTWAIT)
 
+# MSG_NOSIGNAL, because a program that uses EnvHub may have restored the default action of SIGPIPE,
+# which would end it when a worker dies.
 AT_ONCE = _DONTWAIT | int(socket.MSG_NOSIGNAL)
-"""How the host sends."""
+"""Flags with which the host sends: never block, never raise SIGPIPE."""
 
-_SOON = struct.pack("@ll", 0, 10_000)
-"""The longest wait of a host that reads without looking first, as the kernel takes it: 10 ms."""
+_READ_TIMEOUT = struct.pack("@ll", 0, 10_000)
+"""How long a blocking read of the host waits: 10 ms, as the kernel's `struct timeval`."""
 
 
 class BrokenChannel(Exception):
-    """The other side sent what no frame can be."""
+    """The other side broke the protocol."""
 
 
 class Channel:
-    """The worker's end. Blocks."""
+    """The worker's end of the socketpair. Blocks."""
 
     def __init__(self, fd: int) -> None:
         self._socket = socket.socket(fileno=fd)
         self._frames = _Frames()
         self._fds: deque[int] = deque()
-        self._expecting = True
+        self._expecting_fds = True
 
     def send(self, payload: bytes) -> None:
         """Send one frame."""
@@ -51,7 +52,7 @@ class Channel:
             self._socket.send(EMPTY)
 
     def receive(self) -> bytes:
-        """The next frame.
+        """Wait for the next frame and return its payload.
 
         Raises:
             EOFError: The host has closed its end.
@@ -62,54 +63,54 @@ class Channel:
                 payload = frames.take()
                 if payload is not None:
                     return payload
-            got = self._pull() if self._expecting else self._socket.recv_into(frames.room())
+            got = self._pull() if self._expecting_fds else self._socket.recv_into(frames.room())
             if frames.fill(got):
                 return b""
 
     def expect_fds(self, *, expecting: bool) -> None:
-        """Whether descriptors may come; to look for them takes time."""
-        self._expecting = expecting
+        """Set whether file descriptors may come with frames; looking for them takes time."""
+        self._expecting_fds = expecting
 
     def take_fd(self) -> int:
-        """The oldest descriptor that came along with frames."""
+        """Return the oldest file descriptor that came with the frames."""
         return self._fds.popleft()
 
     def _pull(self) -> int:
         got, ancillary, _, _ = self._socket.recvmsg_into([self._frames.room()], _FD_SPACE)
-        for level, kind, data in ancillary:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+        for level, message_type, data in ancillary:
+            if (level, message_type) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
                 self._fds.extend(fd for (fd,) in _FD.iter_unpack(data))
         return got
 
 
 class HostChannel:
-    """The host's end. Sends what fits at once and keeps the rest; reads what is there."""
+    """The host's end. Sends what the socket takes and keeps the rest; reads what has arrived."""
 
     def __init__(self) -> None:
         self.socket, self.worker_end = socket.socketpair()
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _SOON)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _READ_TIMEOUT)
         self._frames = _Frames()
         self._out: bytes | memoryview = b""
         self._fds: tuple[int, ...] = ()
 
     def fileno(self) -> int:
-        """For selectors."""
+        """Return the socket's descriptor, for selectors."""
         return self.socket.fileno()
 
     @property
     def unsent(self) -> bool:
-        """Whether something waits for room."""
+        """Whether a part of a frame could not be sent yet."""
         return bool(self._out)
 
     def send(self, payload: bytes, fds: tuple[int, ...] = ()) -> None:
-        """Send one frame, now or as `flush` finds room."""
+        """Send one frame, or as much as the socket takes; `flush` sends the rest."""
         frame = _LENGTH.pack(len(payload)) + payload if payload else EMPTY
         self._out = b"".join((self._out, frame)) if self._out else frame
         self._fds = fds
         self.flush()
 
     def flush(self) -> None:
-        """Send as much as there is room for."""
+        """Send as much as the socket takes."""
         try:
             if self._fds:
                 rights = b"".join(_FD.pack(fd) for fd in self._fds)
@@ -120,28 +121,28 @@ class HostChannel:
                 sent = self.socket.send(self._out, AT_ONCE)
         except BlockingIOError:
             return
-        except OSError:  # it has died: its end is seen by other means
+        except OSError:  # the worker has died, which its pidfd reports
             self._drop()
             return
         self._out = memoryview(self._out)[sent:] if sent < len(self._out) else b""
 
     def put_back(self, data: bytes | bytearray) -> None:
-        """Bytes that were read from the socket, for `receive`."""
+        """Keep bytes for `receive` that somebody else read from the socket."""
         self._frames.put(data)
 
     @property
     def unread(self) -> bool:
-        """Whether something came that was not received."""
+        """Whether bytes have arrived that `receive` has not returned."""
         return self._frames.filled
 
     def received_empty(self) -> bool:
-        """Wait some milliseconds for an empty frame that comes alone; says whether it came.
+        """Wait up to 10 ms for a single empty frame, and return whether it came.
 
-        Whatever else comes is kept for `receive`. This is the cheapest wait there is, but it does
-        not see a worker's death if its children live on.
+        Anything else that arrives is kept for `receive`. This is the cheapest way to wait, but it
+        does not notice the death of a worker whose children keep the socket open.
 
         Raises:
-            EOFError: It has closed its end.
+            EOFError: The worker has closed its end.
         """
         try:
             return self._frames.fill(self.socket.recv_into(self._frames.room()))
@@ -151,11 +152,11 @@ class HostChannel:
             raise EOFError from exc
 
     def receive(self) -> bytes | None:
-        """A frame if one is complete, else None.
+        """Return the payload of the next frame if it has arrived whole, else None.
 
         Raises:
-            BrokenChannel: The other side announced a frame that is too long.
-            EOFError: It has closed its end.
+            BrokenChannel: The worker announced a frame that is too long.
+            EOFError: The worker has closed its end.
         """
         frames = self._frames
         if frames.filled:
@@ -171,7 +172,7 @@ class HostChannel:
         return b"" if frames.fill(got) else frames.take()
 
     def close(self) -> None:
-        """Close the host's end, also for those who inherited it by a fork of the host."""
+        """Close the host's end, also in processes that inherited it by a fork of the host."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
@@ -183,7 +184,10 @@ class HostChannel:
 
 
 class _Frames:
-    """Bytes that came in, and the frames they hold. Its memory grows with what really came."""
+    """A buffer of received bytes, read as frames.
+
+    It grows with the bytes that have arrived, not with the length that the other side announces.
+    """
 
     def __init__(self) -> None:
         self._data = bytearray(READ)
@@ -193,11 +197,11 @@ class _Frames:
 
     @property
     def filled(self) -> bool:
-        """Whether there are bytes that were not taken."""
+        """Whether the buffer holds bytes that were not taken."""
         return self._start < self._end
 
     def room(self) -> memoryview:
-        """Where the next bytes go."""
+        """Return the part of the buffer to read the next bytes into."""
         if self._start == self._end:
             self._start = self._end = 0
             if len(self._data) == READ:
@@ -210,15 +214,18 @@ class _Frames:
         return self._room[self._end :]
 
     def put(self, data: bytes | bytearray) -> None:
-        """Bytes that went elsewhere."""
+        """Append bytes that were read into another buffer."""
         self.room()[: len(data)] = data
         self._end += len(data)
 
     def fill(self, count: int) -> bool:
-        """So many bytes went there; says whether they were one empty frame, which is taken.
+        """Take note of bytes that were read into `room()`.
+
+        Returns:
+            Whether they are exactly one empty frame; it is taken then.
 
         Raises:
-            EOFError: There were none.
+            EOFError: `count` is 0: the other side has closed its end.
         """
         if count == _LENGTH.size and not self._end and self._data.startswith(EMPTY):
             return True
@@ -228,7 +235,7 @@ class _Frames:
         return False
 
     def take(self) -> bytes | None:
-        """The first frame, if it is whole."""
+        """Return the payload of the first frame, or None while it is incomplete."""
         body = self._start + _LENGTH.size
         if self._end < body:
             return None

@@ -1,7 +1,7 @@
 """The memory that host and worker share: observations and actions as numpy arrays.
 
-Every array has a row for each env. The host makes the memory, seals its size (a worker that cut it
-short would kill the host with SIGBUS) and sends its descriptor; both sides compute the same layout
+Every array has a row for each env. The host makes the memory, seals its size (a worker that shrank
+it would kill the host with SIGBUS) and sends its descriptor; both sides compute the same layout
 from the same spaces.
 """
 
@@ -23,21 +23,21 @@ _F_ADD_SEALS = 1033
 _F_SEAL_SEAL, _F_SEAL_SHRINK, _F_SEAL_GROW = 1, 2, 4
 
 CHUNK = 64
-"""Actions a row has room for; a longer chunk is sent in parts."""
+"""Actions per row; a longer chunk is sent in parts."""
 
 _PULSE = Leaf("", np.dtype(np.int64), ())
 
 _OUTCOME = Leaf("", np.dtype(np.uint8), (32,))
 
 OUTCOME = struct.Struct("=qd??B")
-"""What came of a tick: its number, the reward, whether it terminated or truncated, and success."""
+"""The outcome of a quick step: request number, reward, terminated, truncated, success."""
 
 SUCCESSES = (False, True, None)
-"""What the number of a success means; None where the env did not say."""
+"""What the success byte means, by its value; None: the env did not report success."""
 
 _FIELDS = np.dtype(
     {
-        "names": ["tick", "reward", "terminated", "truncated", "success"],
+        "names": ["number", "reward", "terminated", "truncated", "success"],
         "formats": ["=i8", "=f8", "u1", "u1", "u1"],
         "offsets": [0, 8, 16, 17, 18],
         "itemsize": _OUTCOME.nbytes,
@@ -48,10 +48,10 @@ _FIELDS = np.dtype(
 class Buffers:
     """Views of a shared memory, laid out from two spaces.
 
-    Beside observations and actions there is a pulse for each row. A worker that takes many steps at
-    one request sets it to twice the number of steps taken, plus one while it waits for a policy
-    beside it: so the host can tell a long episode from a hanging step, and whose step it is. And
-    there is the outcome of a tick for each row, which the worker packs and the host copies out.
+    Besides observations and actions, each row has a pulse and the outcome of its last quick step. A
+    worker that takes many steps for one request sets the pulse to twice the number of steps taken,
+    plus one while a policy in the worker acts: so the host can tell a long episode from a hanging
+    step, and whose code is running. The worker packs the outcome, and the host copies it out.
     """
 
     def __init__(self, fd: int, rows: int, observation: AnySpace, action: AnySpace) -> None:
@@ -64,25 +64,28 @@ class Buffers:
         for leaf in array_leaves(observation):
             self.observations[leaf.path], offset = _view(memory, offset, leaf, (rows,))
         self.actions: Array | None = None
-        leaf_of_action = shared_action(action)
-        if leaf_of_action is not None:
-            self.actions, offset = _view(memory, offset, leaf_of_action, (rows, CHUNK))
+        action_leaf = shared_action(action)
+        if action_leaf is not None:
+            self.actions, offset = _view(memory, offset, action_leaf, (rows, CHUNK))
 
     def outcomes(self) -> Array:
-        """What came of the last tick of each row, copied: the worker can change what is there."""
+        """Return the outcome of each row's last quick step.
+
+        It is a copy, because the worker can change the memory at any time.
+        """
         return self._outcomes.copy().view(_FIELDS)[:, 0]
 
     def outcome(self, row: int) -> tuple[int, float, bool, bool, int]:
-        """What came of the last tick of one row, as `OUTCOME`; copied too."""
+        """Return the outcome of one row's last quick step, as `OUTCOME`; a copy too."""
         return OUTCOME.unpack_from(self._outcomes[row].tobytes())
 
     def outcome_of(self, row: int) -> memoryview:
-        """Where `OUTCOME` is packed to."""
+        """Return the memory of one row that the worker packs `OUTCOME` into."""
         return memoryview(self._outcomes[row])
 
 
 def make_memory(size: int) -> int:
-    """A descriptor of shared memory whose size nobody can change."""
+    """Make shared memory whose size nobody can change, and return its descriptor."""
     fd = os.memfd_create("envhub", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     fcntl.fcntl(fd, _F_ADD_SEALS, _F_SEAL_SEAL | _F_SEAL_SHRINK | _F_SEAL_GROW)
@@ -90,9 +93,9 @@ def make_memory(size: int) -> int:
 
 
 def needed_bytes(rows: int, observation: AnySpace, action: AnySpace) -> int:
-    """The size of a memory for so many rows."""
-    each = (_PULSE, _OUTCOME, *array_leaves(observation))
-    total = sum(_padded(leaf.nbytes * rows) for leaf in each)
+    """Return the size of the shared memory for a number of rows."""
+    per_row = (_PULSE, _OUTCOME, *array_leaves(observation))
+    total = sum(_padded(leaf.nbytes * rows) for leaf in per_row)
     leaf = shared_action(action)
     if leaf is not None:
         total += _padded(leaf.nbytes * rows * CHUNK)
@@ -100,14 +103,15 @@ def needed_bytes(rows: int, observation: AnySpace, action: AnySpace) -> int:
 
 
 def array_leaves(space: AnySpace) -> tuple[Leaf, ...]:
-    """The leaves that live in shared memory: all but text."""
+    """Return the leaves that live in shared memory: all but text."""
     return tuple(leaf for leaf in leaves(space) if leaf.dtype is not None)
 
 
 def shared_action(space: AnySpace) -> Leaf | None:
-    """The action's leaf if it is a single array; other actions travel in messages."""
-    found = leaves(space)
-    return found[0] if len(found) == 1 and not found[0].path and found[0].dtype else None
+    """Return the action's leaf if the action is one array; other actions travel in messages."""
+    all_leaves = leaves(space)
+    leaf = all_leaves[0] if len(all_leaves) == 1 else None
+    return leaf if leaf is not None and not leaf.path and leaf.dtype else None
 
 
 def _view(memory: Array, offset: int, leaf: Leaf, lead: tuple[int, ...]) -> tuple[Array, int]:

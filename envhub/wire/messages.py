@@ -13,18 +13,17 @@ from envhub.wire.values import check_parts, extension
 Text = Annotated[str, msgspec.Meta(max_length=20_000)]
 
 PLAY = 1000
-"""Steps that a policy beside the env takes at most before the host hears of them."""
-
+"""The most steps that a policy in the worker takes for one request."""
 
 TaskSpaces = Annotated[
     tuple[tuple[tuple[str, ...], SpaceSpec, SpaceSpec], ...], msgspec.Meta(max_length=1000)
 ]
-"""Groups of tasks with one observation and one action space."""
+"""Groups of tasks that share an observation space and an action space."""
 
 
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     id: int
-    """Counts requests; an answer repeats its request's."""
+    """Counts requests; an answer repeats the id of its request."""
 
 
 class Load(_Message, frozen=True):
@@ -36,26 +35,26 @@ class Load(_Message, frozen=True):
     plugins: tuple[str, ...] = ()
     """Further plugins whose hooks apply."""
     horizon: int | None = None
-    """For files of the published contract whose envs have none of their own."""
+    """For files of the published contract whose envs have no horizon of their own."""
     packages: bool = False
-    """Whether to say which packages are installed."""
+    """Whether to report which packages are installed."""
     spaces: bool = False
-    """Whether to say which spaces tasks declare."""
+    """Whether to report which spaces the tasks declare."""
 
 
 class Open(_Message, frozen=True):
-    """Make a task's env, ending the one before. Answer: Opened."""
+    """Close the open env, if any, and make the env of a task. Answer: Opened."""
 
     suite: str
     task: str
 
 
 class Attach(_Message, frozen=True):
-    """Map the memory whose descriptor comes along. Answer: Done."""
+    """Map the shared memory whose descriptor comes with this message. Answer: Done."""
 
     rows: int
     row: int
-    """This worker's."""
+    """The row of this worker."""
 
 
 class Convert(_Message, frozen=True):
@@ -75,22 +74,22 @@ class Reset(_Message, frozen=True):
 
 
 class Step(_Message, frozen=True):
-    """Take the steps whose actions are in shared memory, or up to the end. Answer: Stepped."""
+    """Take steps with the actions in shared memory, up to the episode's end. Answer: Stepped."""
 
     count: int
     observe: tuple[str, ...] | None = None
-    """The leaves to fill by the last step; None = all. Steps before it fill none."""
+    """The leaves that the last step fills; None = all. The steps before it fill none."""
     scored: bool = False
-    """Whether successes are wanted, and no info."""
+    """Whether to report successes instead of the info."""
     until_success: bool = False
     """Whether the first success ends the episode; only for scored steps."""
     inline: bool = False
-    """The one action is here and not in shared memory."""
+    """Whether the action of the only step is in this message and not in shared memory."""
     action: Any = None
 
 
 class Render(_Message, frozen=True):
-    """Render. Answer: Returned."""
+    """Render a frame. Answer: Returned."""
 
 
 class Call(_Message, frozen=True):
@@ -113,7 +112,7 @@ class Close(_Message, frozen=True):
 
 
 class LoadPolicy(_Message, frozen=True):
-    """Make a policy, here or in a process of its own. Answer: PolicyLoaded."""
+    """Make a policy, in a worker or in a policy's own process. Answer: PolicyLoaded."""
 
     policy: PolicySource
     benchmark: Benchmark
@@ -122,7 +121,7 @@ class LoadPolicy(_Message, frozen=True):
 
 
 class EpisodeInfo(msgspec.Struct, frozen=True, array_like=True):
-    """An episode, for its policy."""
+    """An episode, as its policy needs to know it."""
 
     number: int
     suite: str
@@ -133,32 +132,32 @@ class EpisodeInfo(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Play(_Message, frozen=True):
-    """Let the policy beside the env play, from a reset or on from where it is. Answer: Played."""
+    """Let the policy in the worker play, from a reset or from the current step. Answer: Played."""
 
     episode: EpisodeInfo
     fresh: bool
-    """Whether the env is reset first, and the policy starts the episode."""
+    """Whether to reset the env first and start the episode."""
     count: int
-    """Steps to take at most."""
+    """The most steps to take."""
     until_success: bool
     options: Any = None
     """For the reset."""
     final: bool = False
-    """Whether these are all the steps there are, so that nobody reads what the last one shows."""
+    """Whether these are the last steps, so that nobody reads the last one's observation."""
 
 
 class MapSlot(_Message, frozen=True):
-    """Map the memory of another worker's env, whose descriptor comes along. Answer: Done."""
+    """Map the memory of a worker's env; its descriptor comes with this message. Answer: Done."""
 
     slot: int
     policy: int
-    """Which of the policies here acts for it."""
+    """The number of the policy that acts for this slot."""
     observation_space: SpaceSpec | None = None
-    """Of converted observations; None: as the policy was made for."""
+    """The space of converted observations; None: the space that the policy was made for."""
 
 
 class BatchRow(msgspec.Struct, frozen=True, array_like=True):
-    """One row of a batch: an episode whose observation lies in a slot's memory."""
+    """One row of a batch: an episode whose observation is in the memory of a slot."""
 
     slot: int
     number: int
@@ -172,7 +171,7 @@ class Act(_Message, frozen=True):
     policy: int
     rows: tuple[BatchRow, ...]
     begin: tuple[EpisodeInfo, ...]
-    """Episodes that it hears of for the first time, or anew."""
+    """Episodes that start, for the first time or again."""
     finish: tuple[int, ...]
     """Episodes that have ended."""
 
@@ -180,8 +179,8 @@ class Act(_Message, frozen=True):
 class QuickStep(_Message, frozen=True):
     """Take one step with the action in shared memory. Answer: QuickStepped, or Stepped.
 
-    On the wire it is an empty frame; its id follows that of the request before. After a scored Step
-    it is one more of the same kind, otherwise all is observed.
+    On the wire it is an empty frame; its id is that of the request before plus one. After a scored
+    Step it observes and reports as that one did; otherwise it observes all leaves.
     """
 
     scored: bool = False
@@ -197,29 +196,29 @@ Request = _Encoded | QuickStep
 
 
 class Loaded(_Message, frozen=True):
-    """What the source declares."""
+    """The benchmark that the source declares."""
 
     benchmark: Benchmark
     python: Text
     packages: Annotated[dict[str, Text], msgspec.Meta(max_length=1000)]
-    """The versions of those that can change what a simulator computes, if they were asked for."""
+    """Versions of packages that can change what a simulator computes, if `Load` asked for them."""
     spaces: TaskSpaces = ()
-    """Tasks with their observation and action space, where the benchmark declares them."""
+    """The spaces of the tasks for which the benchmark declares them."""
 
 
 class Opened(_Message, frozen=True):
-    """What the env is like."""
+    """The env's spaces, render mode and metadata."""
 
     observation_space: SpaceSpec
     action_space: SpaceSpec
     render_mode: Text | None
     metadata: dict[str, Any]
     selective: bool
-    """Whether the env draws only what is observed."""
+    """Whether the env draws only the leaves that are observed."""
 
 
 class Done(_Message, frozen=True):
-    """Nothing to tell."""
+    """The request was done; there is nothing to return."""
 
 
 class Converted(_Message, frozen=True):
@@ -236,20 +235,20 @@ class WasReset(_Message, frozen=True):
 
 
 class Stepped(_Message, frozen=True):
-    """Steps were taken; the observation of the last is in shared memory."""
+    """Steps were taken; the observation of the last one is in shared memory."""
 
     rewards: Annotated[list[float], msgspec.Meta(min_length=1, max_length=CHUNK)]
     terminated: bool
     truncated: bool
     successes: Annotated[list[bool | None], msgspec.Meta(max_length=CHUNK)]
-    """One a step if they were wanted, else none."""
+    """One per step if the steps were scored, else empty."""
     info: dict[str, Any]
-    """Of the last step if it was wanted, else empty."""
+    """The info of the last step; empty if the steps were scored."""
     texts: dict[str, str]
 
 
 class Returned(_Message, frozen=True):
-    """A value."""
+    """The value that was asked for."""
 
     value: Any
 
@@ -262,20 +261,20 @@ class Failed(_Message, frozen=True):
     message: Text
     traceback: Text
     contract: bool
-    """Whether the message is EnvHub's own and says all."""
+    """Whether the message is EnvHub's own, which needs no traceback."""
     where: Literal["env", "policy"] = "env"
 
 
 class PolicyLoaded(_Message, frozen=True):
-    """What a policy declares of itself."""
+    """What a policy declares about itself."""
 
     facts: PolicyFacts
     policy: int
-    """Its number among the policies here."""
+    """The number of the policy in this process."""
 
 
 class Played(_Message, frozen=True):
-    """Steps that the policy beside the env took."""
+    """The steps that the policy in the worker took."""
 
     rewards: Annotated[list[float], msgspec.Meta(min_length=1, max_length=PLAY)]
     successes: Annotated[list[bool | None], msgspec.Meta(min_length=1, max_length=PLAY)]
@@ -291,9 +290,9 @@ class Acted(_Message, frozen=True):
 
 
 class QuickStepped(_Message, frozen=True):
-    """A step was taken, and what came of it is in shared memory: no text, and no info to tell.
+    """A step was taken and its outcome is in shared memory; there is no text and no info.
 
-    On the wire it is an empty frame. The number of the tick stands in shared memory too.
+    On the wire it is an empty frame. The outcome in shared memory repeats the request's number.
     """
 
 
@@ -331,10 +330,11 @@ _EXPECTED: dict[type[Request], tuple[type[Reply], ...]] = {
     QuickStep: (Stepped, Failed),
 }
 
-_ONE = Step(0, 1, None)
+_ONE_STEP = Step(0, 1, None)
+"""What a quick step asks for."""
 
 _SMALL = 2**20
-"""Bytes of an answer that cannot harm, however many parts it has."""
+"""Bytes; a shorter answer cannot exhaust the memory, however many parts it has."""
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -346,24 +346,27 @@ _replies: msgspec.msgpack.Decoder[_EncodedReply] = msgspec.msgpack.Decoder(
 
 
 def encode(message: Request | Reply) -> bytes:
-    """A message as the payload of a frame; its values must be portable. Ticks have no payload."""
+    """Encode a message, whose values must be portable, as the payload of a frame.
+
+    Not for `QuickStep` and `QuickStepped`, which are empty frames.
+    """
     return _encoder.encode(message)
 
 
 def decode_request(payload: bytes) -> _Encoded:
-    """A frame from the host that is no tick."""
+    """Decode a frame from the host that is not empty."""
     return _requests.decode(payload)
 
 
 def decode_reply(payload: bytes, request: Request | None = None) -> Reply:
-    """A frame from a worker, which may be anything.
+    """Decode a frame from a worker, which is not trusted.
 
     Args:
-        payload: The frame.
-        request: What it was asked.
+        payload: The payload of the frame.
+        request: The request that the worker was asked.
 
     Raises:
-        BrokenChannel: It is no answer.
+        BrokenChannel: It is not a valid answer.
     """
     if not payload and type(request) is QuickStep:
         return QuickStepped(request.id)
@@ -372,34 +375,34 @@ def decode_reply(payload: bytes, request: Request | None = None) -> Reply:
     try:
         return _replies.decode(payload)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError, MemoryError) as exc:
-        raise BrokenChannel(f"it sent no valid answer: {exc}") from exc
+        raise BrokenChannel(f"it sent an invalid answer: {exc}") from exc
 
 
 def check(request: Request, reply: Reply) -> None:
-    """Whether a reply can be the answer to a request.
+    """Check that a reply can be the answer to a request.
 
     Raises:
         BrokenChannel: It cannot.
     """
     if reply.id != request.id:
-        raise BrokenChannel(f"it answered request {reply.id} when {request.id} was asked")
+        raise BrokenChannel(f"it answered request {reply.id} instead of request {request.id}")
     expected = _EXPECTED[type(request)]
     if not isinstance(reply, expected):
-        kind = type(reply).__name__
-        raise BrokenChannel(f"it answered {kind} where {expected[0].__name__} was due")
+        answered = type(reply).__name__
+        raise BrokenChannel(f"it answered with {answered} instead of {expected[0].__name__}")
     if isinstance(request, Step) and isinstance(reply, Stepped):
         _check_steps(request, reply, scored=request.scored)
     elif isinstance(request, Play) and isinstance(reply, Played):
         _check_steps(request, reply, scored=True)
     elif isinstance(request, QuickStep) and isinstance(reply, Stepped):
-        _check_steps(_ONE, reply, scored=request.scored)
+        _check_steps(_ONE_STEP, reply, scored=request.scored)
 
 
 def _check_steps(request: Step | Play, reply: Stepped | Played, *, scored: bool) -> None:
     taken = len(reply.rewards)
     if len(reply.successes) != (taken if scored else 0):
-        raise BrokenChannel(f"it told {len(reply.successes)} successes for {taken} steps")
-    won = request.until_success and reply.successes[-1] is True
-    early = reply.terminated or reply.truncated or won
-    if taken > request.count or (taken < request.count and not early):
-        raise BrokenChannel(f"it took {taken} steps when {request.count} were asked")
+        raise BrokenChannel(f"it reported {len(reply.successes)} successes for {taken} steps")
+    succeeded = request.until_success and reply.successes[-1] is True
+    episode_ended = reply.terminated or reply.truncated or succeeded
+    if taken > request.count or (taken < request.count and not episode_ended):
+        raise BrokenChannel(f"it took {taken} steps instead of {request.count}")

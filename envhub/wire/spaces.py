@@ -1,7 +1,8 @@
 """Gymnasium spaces on the wire, and the leaves that they are made of.
 
-A space crosses as a tree of tagged structs; arrays of bounds cross as one number where they are
-uniform. What comes in is checked by its types, the caps below, and Gymnasium's own constructors.
+A space is sent as a tree of tagged structs; an array of bounds is sent as one number if all of its
+values are equal. Received specs are checked by their types, the limits below and Gymnasium's own
+constructors.
 """
 
 import math
@@ -18,19 +19,19 @@ from envhub.wire.values import DTYPES, portable
 AnySpace = spaces.Space[Any]
 
 Spaces = tuple[AnySpace, AnySpace]
-"""Of observations and actions."""
+"""The observation space and the action space."""
 
 Outline = str | dict[str, "Outline"] | tuple["Outline", ...]
-"""Nested as the values of a space are, with paths as leaves."""
+"""Nested as the values of a space are, with the path of each leaf in its place."""
 
 _MAX_BYTES = 2**30
-"""Of one observation."""
+"""The size of one observation."""
 
 _MAX_PARTS = 4096
-"""Of one space: leaves, and the Dicts and Tuples around them."""
+"""The parts of one space: leaves, and the Dicts and Tuples around them."""
 
 _MAX_TEXT = 2**20
-"""Characters."""
+"""Characters of one text."""
 
 Size = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 
@@ -47,8 +48,9 @@ class BoxSpec(msgspec.Struct, tag="box", frozen=True):
     low: Any
     high: Any
     below: Any = None
-    """Whether bounded below; only for whole numbers, which have no infinity to say so."""
+    """Where it is bounded below; only for integers, which have no infinite bound to express it."""
     above: Any = None
+    """Where it is bounded above; only for integers."""
 
 
 class DiscreteSpec(msgspec.Struct, tag="discrete", frozen=True):
@@ -108,7 +110,7 @@ class Leaf:
     """None for text, which has no fixed size and travels in messages."""
     shape: tuple[int, ...]
     scalar: bool = False
-    """Whether a value is a number and no array."""
+    """Whether a value is a number and not an array."""
 
     @property
     def nbytes(self) -> int:
@@ -117,14 +119,14 @@ class Leaf:
 
 
 class UnsupportedSpace(TypeError):
-    """A space that cannot cross the border."""
+    """A space that cannot be sent to another process."""
 
 
 def encode_space(space: AnySpace, path: str = "") -> SpaceSpec:
-    """A space as a message.
+    """Turn a space into a message.
 
     Raises:
-        UnsupportedSpace: It is of another kind, named with its place.
+        UnsupportedSpace: A part of it cannot be sent; the error names the part and its path.
     """
     match space:
         case spaces.Box():
@@ -157,38 +159,38 @@ def encode_space(space: AnySpace, path: str = "") -> SpaceSpec:
             parts = enumerate(space.spaces)
             return TupleSpec(tuple(encode_space(v, _join(path, str(i))) for i, v in parts))
         case _:
-            kind = type(space).__name__
+            name = type(space).__name__
             raise UnsupportedSpace(
-                f"space {kind}{f' at {path!r}' if path else ''} cannot cross to another process; "
+                f"space {name}{f' at {path!r}' if path else ''} cannot cross to another process; "
                 "use Box, Discrete, MultiDiscrete, MultiBinary, Text, Dict or Tuple"
             )
 
 
 def decode_space(spec: SpaceSpec) -> AnySpace:
-    """A message as a space.
+    """Turn a message into a space.
 
     Raises:
-        ValueError: No such space can exist, or it is too large.
+        ValueError: The message does not describe a valid space, or the space is too large.
     """
     try:
         _check_size(spec)
         space: AnySpace = _decode(spec)
     except (TypeError, AssertionError, OverflowError, RecursionError) as exc:
-        raise ValueError(f"no such space: {exc}") from exc
+        raise ValueError(f"not a valid space: {exc}") from exc
     return space
 
 
 def decode_spaces(observation: SpaceSpec, action: SpaceSpec) -> Spaces:
-    """Both at once.
+    """Decode an observation space and an action space.
 
     Raises:
-        ValueError: They make no sense.
+        ValueError: One of them is not a valid space.
     """
     return decode_space(observation), decode_space(action)
 
 
 def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
-    """The leaves of a space, in its order."""
+    """Return the leaves of a space, in its order."""
     match space:
         case spaces.Dict():
             return tuple(f for k, v in space.items() for f in leaves(v, _join(path, k)))
@@ -206,7 +208,7 @@ def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
 def leaf_keys(
     space: AnySpace, path: str = "", before: tuple[str | int, ...] = ()
 ) -> dict[str, tuple[str | int, ...]]:
-    """How to reach each leaf in a value of the space: the keys and indices, by the leaf's path."""
+    """Return the keys and indices that lead to each leaf in a value of the space, by leaf path."""
     match space:
         case spaces.Dict():
             items: list[tuple[str | int, AnySpace]] = list(space.items())
@@ -214,14 +216,14 @@ def leaf_keys(
             items = list(enumerate(space.spaces))
         case _:
             return {path: before}
-    found: dict[str, tuple[str | int, ...]] = {}
+    keys: dict[str, tuple[str | int, ...]] = {}
     for key, part in items:
-        found |= leaf_keys(part, _join(path, str(key)), (*before, key))
-    return found
+        keys |= leaf_keys(part, _join(path, str(key)), (*before, key))
+    return keys
 
 
 def outline_of(space: AnySpace, path: str = "") -> Outline:
-    """The shape of a space's values, with the path of each leaf in its place."""
+    """Return the nesting of a space's values, with the path of each leaf in its place."""
     match space:
         case spaces.Dict():
             return {k: outline_of(v, _join(path, k)) for k, v in space.items()}
@@ -231,13 +233,13 @@ def outline_of(space: AnySpace, path: str = "") -> Outline:
             return path
 
 
-def unflatten(shape: Outline, values: Mapping[str, Any]) -> Any:
-    """The value of a space from the values at its leaves."""
-    if type(shape) is str:
-        return values[shape]
-    if type(shape) is dict:
-        return {key: unflatten(part, values) for key, part in shape.items()}
-    return tuple([unflatten(part, values) for part in shape])
+def unflatten(outline: Outline, values: Mapping[str, Any]) -> Any:
+    """Build a value of a space from the values of its leaves."""
+    if type(outline) is str:
+        return values[outline]
+    if type(outline) is dict:
+        return {key: unflatten(part, values) for key, part in outline.items()}
+    return tuple([unflatten(part, values) for part in outline])
 
 
 def _decode(spec: SpaceSpec) -> Any:
@@ -247,7 +249,7 @@ def _decode(spec: SpaceSpec) -> Any:
         case DiscreteSpec():
             n, start = _scalar(spec.n), _scalar(spec.start)
             if start.dtype != n.dtype:
-                raise ValueError("a start of another dtype")
+                raise ValueError("the dtype of start differs from that of n")
             return spaces.Discrete(n, start=start, dtype=n.dtype.type)
         case MultiDiscreteSpec():
             nvec, starts = _whole_array(spec.nvec), _whole_array(spec.start)
@@ -276,7 +278,7 @@ def _decode_box(spec: BoxSpec) -> AnySpace:
 def _decode_dict(spec: DictSpec) -> AnySpace:
     keys = [key for key, _ in spec.items]
     if len(set(keys)) < len(keys) or not all(_is_key(key) for key in keys):
-        raise ValueError(f"no Dict has the keys {keys}")
+        raise ValueError(f"a Dict cannot have the keys {keys}")
     # Gymnasium sorts the keys of a plain dict, but keeps the order of pairs.
     space = spaces.Dict([(key, _decode(item)) for key, item in spec.items])
     space.sort_keys = spec.sort_keys
@@ -285,11 +287,11 @@ def _decode_dict(spec: DictSpec) -> AnySpace:
 
 def _decode_bound(bound: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Any:
     if not isinstance(bound, np.ndarray | np.generic) or bound.dtype != dtype:
-        raise ValueError("bounds of another dtype")
+        raise ValueError("the bounds have another dtype than the Box")
     if isinstance(bound, np.ndarray) and bound.shape != shape:
-        raise ValueError("bounds of another shape")
+        raise ValueError("the bounds have another shape than the Box")
     if isinstance(bound, np.number):
-        return bound  # a Box of an image is made ten times as fast from one number as from an array
+        return bound  # the Box of an image is made ten times faster from a number than an array
     return np.broadcast_to(bound, shape).copy()
 
 
@@ -302,7 +304,7 @@ def _encode_box(space: spaces.Box) -> BoxSpec:
 
 
 def _bound(bound: np.ndarray[Any, Any]) -> Any:
-    """A uniform array of bounds as one number: an image's would be as large as the image."""
+    """Reduce equal bounds to one number: an array of them is as large as the observation."""
     uniform = bound.size > 0 and bool((bound == bound.flat[0]).all())
     return portable(bound.flat[0] if uniform else bound)
 
@@ -320,7 +322,10 @@ def _whole_array(value: Any) -> Any:
 
 
 def _check_size(spec: SpaceSpec) -> None:
-    """Before anything is built: a small message can describe arrays larger than the memory."""
+    """Refuse a space that is too large, before an array is made of it.
+
+    A small message can describe arrays that do not fit into memory.
+    """
     total = 0
     for count, size in enumerate(_sizes(spec), start=1):
         total += size
@@ -329,11 +334,11 @@ def _check_size(spec: SpaceSpec) -> None:
 
 
 def _sizes(spec: SpaceSpec) -> Iterator[int]:
-    """The bytes of one value of each part; of those that could be large, or hold others."""
+    """Yield the size of one value of each part, 0 for parts that cannot be large."""
     match spec:
         case BoxSpec():
             if spec.dtype not in DTYPES:
-                raise ValueError(f"no Box of dtype {spec.dtype!r}")
+                raise ValueError(f"a Box cannot have the dtype {spec.dtype!r}")
             yield math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
         case MultiBinarySpec():
             yield spec.n if isinstance(spec.n, int) else math.prod(spec.n)
@@ -346,14 +351,16 @@ def _sizes(spec: SpaceSpec) -> Iterator[int]:
 
 
 def _is_key(key: object) -> bool:
-    """Whether it may be part of a path."""
+    """Whether a key of a Dict may be part of a path."""
     return isinstance(key, str) and bool(key) and "/" not in key
 
 
 def _check_dtype(space: AnySpace, path: str) -> None:
     if np.dtype(space.dtype).str not in DTYPES:
-        kind = type(space).__name__
-        raise UnsupportedSpace(f"a {kind} of dtype {space.dtype} at {path!r} cannot cross")
+        name = type(space).__name__
+        raise UnsupportedSpace(
+            f"a {name} of dtype {space.dtype} at {path!r} cannot cross to another process"
+        )
 
 
 def _join(path: str, part: str) -> str:

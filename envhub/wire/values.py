@@ -1,8 +1,8 @@
-"""Plain values and numpy arrays as msgpack, both ways; no pickle.
+"""Plain values and numpy arrays as msgpack, in both directions; no pickle.
 
-What crosses: None, bool, int, float, str, bytes, list, tuple, dict with text keys, numpy arrays and
-scalars of the dtypes below. `portable` prepares a value for the encoder; `extension` is the
-decoder's hook and refuses whatever does not fit together.
+Values that can be sent: None, bool, int, float, str, bytes, list, tuple, dict with text keys, numpy
+arrays and scalars of the dtypes below. `portable` prepares a value for the encoder; `extension` is
+the decoder's hook and refuses inconsistent data; `check_parts` limits the parts of a message.
 """
 
 import math
@@ -20,12 +20,12 @@ Array = np.ndarray[Any, Any]
 DTYPES = frozenset({
     "|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8",
 })  # fmt: skip
-"""All numpy dtypes that cross the border, as numpy spells them."""
+"""The numpy dtypes that can be sent, as numpy writes them."""
 
 _ARRAY, _SCALAR, _TUPLE, _WHOLE = 1, 2, 3, 4
 
 _MAX_WHOLE = 128
-"""Bytes of an integer. The seeds that numpy draws have 16, msgpack's integers 8."""
+"""Bytes of an integer. Seeds drawn by numpy have 16, msgpack's integers 8."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -33,22 +33,43 @@ _MAX_DIMS = 32
 
 _MAX_DEPTH = 32
 
+_PLAIN = frozenset({bool, float, bytes})
+
+_MAX_PARTS = 2**20
+"""The parts of one message."""
+
+_BYTES, _ITEMS, _EXT = range(3)
+
+_NESTED = frozenset({b"\1", b"\2", b"\3"})
+"""The codes of the extensions whose data is msgpack too: arrays, scalars and tuples."""
+
+# What follows a tag, by msgpack's specification. `_FIXED`: a fixed number of bytes, items or bytes
+# of an extension. `_LENGTH`: a length of so many bytes, what it counts, a factor (2 for mappings).
+_FIXED = {0x80 + n: (_ITEMS, 2 * n) for n in range(16)}
+_FIXED |= {0x90 + n: (_ITEMS, n) for n in range(16)}
+_FIXED |= {0xA0 + n: (_BYTES, n) for n in range(32)}
+_FIXED |= {0xCA: (_BYTES, 4), 0xCB: (_BYTES, 8)}
+_FIXED |= {first + n: (_BYTES, 2**n) for first in (0xCC, 0xD0) for n in range(4)}
+_FIXED |= {0xD4 + n: (_EXT, 2**n) for n in range(5)}
+
+_LENGTH = {first + n: (2**n, _BYTES, 1) for first in (0xC4, 0xD9) for n in range(3)}
+_LENGTH |= {0xC7 + n: (2**n, _EXT, 1) for n in range(3)}
+_LENGTH |= {0xDC: (2, _ITEMS, 1), 0xDD: (4, _ITEMS, 1), 0xDE: (2, _ITEMS, 2), 0xDF: (4, _ITEMS, 2)}
+
 _Header = tuple[str, tuple[int, ...], bytes]
 
 _header = msgspec.msgpack.Decoder(_Header)
 
-_PLAIN = frozenset({bool, float, bytes})
-
 
 class NotPortable(TypeError):
-    """A value that cannot cross the border, with the place where it stands."""
+    """A value cannot be sent to another process; the message says where it is."""
 
 
 def portable(value: Any, *, where: str = "", depth: int = 0) -> Any:
-    """The same value in types that the encoder takes.
+    """Convert a value to types that the encoder takes.
 
     Raises:
-        NotPortable: It holds something that cannot cross.
+        NotPortable: A part of it cannot be sent.
     """
     if value is None or type(value) in _PLAIN:
         return value
@@ -72,10 +93,10 @@ def portable(value: Any, *, where: str = "", depth: int = 0) -> Any:
 
 
 def extension(code: int, data: memoryview) -> Any:
-    """Decode what `portable` encoded as an extension.
+    """Decode a value that `portable` made an extension.
 
     Raises:
-        ValueError: The parts do not fit together.
+        ValueError: The data is inconsistent.
     """
     if code == _TUPLE:
         return tuple(_items.decode(data))
@@ -85,20 +106,51 @@ def extension(code: int, data: memoryview) -> Any:
         raise ValueError(f"unknown extension {code}")
     dtype, shape, raw = _header.decode(data)
     if dtype not in DTYPES or len(shape) > _MAX_DIMS or any(size < 0 for size in shape):
-        raise ValueError(f"no array has dtype {dtype!r} and shape {shape}")
+        raise ValueError(f"an array cannot have dtype {dtype!r} and shape {shape}")
     if math.prod(shape) * np.dtype(dtype).itemsize != len(raw):
-        raise ValueError(f"{len(raw)} bytes for an array {dtype!r} of shape {shape}")
+        raise ValueError(f"{len(raw)} bytes for an array of dtype {dtype!r} and shape {shape}")
     array = np.frombuffer(raw, dtype).reshape(shape).copy()
-    if array.dtype == np.bool_:  # a byte that is neither 0 nor 1 is made one of them
-        array = np.asarray(array.view(np.uint8) != 0)  # also one without dimensions
+    if array.dtype == np.bool_:  # other bytes than 0 and 1 are not valid in numpy's bool arrays
+        array = np.asarray(array.view(np.uint8) != 0)  # asarray: 0-d arrays became scalars
     if code == _ARRAY:
         return array
     if shape:
-        raise ValueError(f"a scalar of shape {shape}")
+        raise ValueError(f"a scalar cannot have the shape {shape}")
     return array[()]
 
 
 _items = msgspec.msgpack.Decoder(list[Any], ext_hook=extension)
+
+
+def check_parts(payload: bytes) -> None:
+    """Count the parts of a message before it is decoded: each one becomes a Python object.
+
+    Malformed messages are left to the decoder, which refuses them.
+
+    Raises:
+        BrokenChannel: The message has too many parts.
+    """
+    position, left = 0, 1
+    for _ in range(_MAX_PARTS):
+        if not left or position >= len(payload):
+            return
+        tag = payload[position]
+        position += 1
+        left -= 1
+        if tag in _LENGTH:
+            width, unit, factor = _LENGTH[tag]
+            size = factor * int.from_bytes(payload[position : position + width], "big")
+            position += width
+        else:
+            unit, size = _FIXED.get(tag, (_BYTES, 0))
+        if unit == _ITEMS:
+            left += size
+        elif unit == _EXT and payload[position : position + 1] in _NESTED:
+            left += 1
+            position += 1
+        else:
+            position += size + (unit == _EXT)
+    raise BrokenChannel(f"it sent an answer of more than {_MAX_PARTS} parts")
 
 
 def _array(value: np.ndarray[Any, Any], where: str, code: int) -> msgspec.msgpack.Ext:
@@ -111,7 +163,7 @@ def _array(value: np.ndarray[Any, Any], where: str, code: int) -> msgspec.msgpac
 
 
 def _single(value: Any, where: str) -> Any:
-    """A number or text. The encoder takes no subclasses, such as numpy.float64 and numpy.str_."""
+    """Convert a number or text; the encoder takes no subclasses (numpy.float64, numpy.str_)."""
     match value:
         case str():
             return _text(value, where)
@@ -128,7 +180,7 @@ def _single(value: Any, where: str) -> Any:
 def _text(value: str, where: str) -> str:
     text = str.__str__(value)
     if not text.isascii() and _SURROGATE.search(text):
-        raise NotPortable(f"{where or 'value'} is text that UTF-8 cannot hold")
+        raise NotPortable(f"{where or 'value'} is text that UTF-8 cannot encode")
     return text
 
 
@@ -143,62 +195,5 @@ def _whole(value: int, where: str) -> Any:
 
 def _key(key: object, where: str) -> str:
     if not isinstance(key, str):
-        raise NotPortable(f"{where or 'value'} has the key {key!r}, which is no text")
+        raise NotPortable(f"{where or 'value'} has the key {key!r}, which is not text")
     return _text(key, where)
-
-
-_MAX_PARTS = 2**20
-
-_BYTES, _ITEMS, _EXT = range(3)
-
-_NESTED = frozenset({b"\1", b"\2", b"\3"})
-"""The extensions of `envhub.wire.values` that hold a message themselves."""
-
-# What follows a tag (msgpack's specification): either so many bytes, items or bytes of extension,
-# or a length in so many bytes, which counts what its factor says.
-_FIXED = {0x80 + n: (_ITEMS, 2 * n) for n in range(16)}
-
-_FIXED |= {0x90 + n: (_ITEMS, n) for n in range(16)}
-
-_FIXED |= {0xA0 + n: (_BYTES, n) for n in range(32)}
-
-_FIXED |= {0xCA: (_BYTES, 4), 0xCB: (_BYTES, 8)}
-
-_FIXED |= {first + n: (_BYTES, 2**n) for first in (0xCC, 0xD0) for n in range(4)}
-
-_FIXED |= {0xD4 + n: (_EXT, 2**n) for n in range(5)}
-
-_LENGTH = {first + n: (2**n, _BYTES, 1) for first in (0xC4, 0xD9) for n in range(3)}
-
-_LENGTH |= {0xC7 + n: (2**n, _EXT, 1) for n in range(3)}
-
-_LENGTH |= {0xDC: (2, _ITEMS, 1), 0xDD: (4, _ITEMS, 1), 0xDE: (2, _ITEMS, 2), 0xDF: (4, _ITEMS, 2)}
-
-
-def check_parts(payload: bytes) -> None:
-    """Walk over a message. What is malformed is left to the decoder, which stops where it is.
-
-    Raises:
-        BrokenChannel: It has too many parts.
-    """
-    position, left = 0, 1
-    for _ in range(_MAX_PARTS):
-        if not left or position >= len(payload):
-            return
-        tag = payload[position]
-        position += 1
-        left -= 1
-        if tag in _LENGTH:
-            width, kind, factor = _LENGTH[tag]
-            size = factor * int.from_bytes(payload[position : position + width], "big")
-            position += width
-        else:
-            kind, size = _FIXED.get(tag, (_BYTES, 0))
-        if kind == _ITEMS:
-            left += size
-        elif kind == _EXT and payload[position : position + 1] in _NESTED:
-            left += 1
-            position += 1
-        else:
-            position += size + (kind == _EXT)
-    raise BrokenChannel(f"it sent an answer of more than {_MAX_PARTS} parts")

@@ -1,4 +1,4 @@
 """Code that runs in a worker, its guard, the fork server or a policy's own process.
 
-The host runs it only for `--workers 0`.
+The host process runs it only for `--workers 0`.
 """

@@ -4,9 +4,9 @@
     python -m envhub.worker inside DESCRIPTOR SUPERVISOR GUARD SHELTER
     python -m envhub.worker forkserver DESCRIPTOR HOST_PID
 
-The second form is a worker in a sandbox, whose guard is `envhub.worker.guard`. Both run
-without `site`, so that no code of installed packages runs before the sandbox is closed. The third
-forks workers that are not in a sandbox.
+The second form is a worker in a sandbox, whose guard is `envhub.worker.guard`. Both run without
+`site`, so that no code of installed packages runs before the worker is confined. The third form is
+the fork server, which forks workers that are not in a sandbox.
 """
 
 import atexit
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case ["inside", descriptor, supervisor, guard, shelter]:
             os.close(int(guard))  # the guard's own end of the socket
-            _go_inside(shelter, int(supervisor))
+            _enter_sandbox(shelter, int(supervisor))
             _serve("env", int(descriptor))
         case ["forkserver", descriptor, host_pid]:
             from envhub.worker.forkserver import serve_forks
@@ -36,20 +36,20 @@ def main(arguments: list[str]) -> None:
             _serve(role, int(descriptor))
 
 
-def _go_inside(shelter: str, supervisor: int) -> None:
-    enter_worker()  # if the guard has died already, `confine` cannot reach it
+def _enter_sandbox(shelter: str, supervisor: int) -> None:
+    enter_worker()  # a guard that has died already is noticed by `confine`, which cannot reach it
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
-    for name in ("OLDPWD", "SHLVL", "_"):  # what some shells add
+    for name in ("OLDPWD", "SHLVL", "_"):  # variables that some shells add
         os.environ.pop(name, None)
     import json
     import site
 
     from envhub.sandbox.inside import Protection, confine
 
-    told = json.loads(shelter)
-    readable = [Path(path) for path in told["readable"]]
-    protection = Protection(**told["protection"])
+    settings = json.loads(shelter)
+    readable = [Path(path) for path in settings["readable"]]
+    protection = Protection(**settings["protection"])
     confine(protection, scratch=Path.cwd(), readable=readable, supervisor=supervisor)
     site.main()
 
@@ -67,14 +67,14 @@ def _serve(role: str, descriptor: int) -> None:
 
 
 def _end() -> None:
-    """End as an interpreter does, but without taking all modules apart: that takes 30 ms."""
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that are no daemons
+    """Exit as an interpreter does, but without tearing down all modules, which takes 30 ms."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for non-daemon threads
     atexit._run_exitfuncs()
     try:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-    except Exception:  # foreign code may have put anything there
-        os._exit(120)  # as an interpreter does
+    except Exception:  # foreign code may have replaced the streams
+        os._exit(120)  # as an interpreter does when it cannot flush
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""A loaded benchmark: what it declares, and how its envs are made. Lives in the worker."""
+"""A loaded benchmark: its declaration, and how its envs are made. Runs in the worker."""
 
 from collections.abc import Mapping
 from types import ModuleType
@@ -17,7 +17,14 @@ from envhub.worker.normalize import AnyEnv
 from envhub.worker.published import PublishedBenchmark
 
 DeclaredSpaces = tuple[Any, Any]
-"""As the benchmark's own code gives them."""
+"""The observation space and the action space, as the benchmark's own code returns them."""
+
+_RELEVANT = (
+    "bddl", "dm-control", "genesis-world", "gym-aloha", "gym-pusht", "gymnasium", "hf-libero",
+    "isaaclab", "isaacsim", "jax", "libero", "mani-skill", "maniskill", "metaworld", "mujoco",
+    "mujoco-mjx", "numpy", "pybullet", "robosuite", "sapien", "scipy", "torch",
+)  # fmt: skip
+"""Packages that can change what a simulator computes."""
 
 
 class LoadedBenchmark(Protocol):
@@ -26,53 +33,16 @@ class LoadedBenchmark(Protocol):
     benchmark: Benchmark
 
     def make(self, suite: str, task: Task) -> AnyEnv:
-        """A new env of a task, without the wrappers of other plugins."""
+        """Make a new env of a task, without the wrappers of other plugins."""
         ...
 
     def spaces(self, task: Task) -> DeclaredSpaces | None:
-        """The observation and action space of a task, if they are known without its env."""
+        """Return the spaces of a task if they are known without its env, else None."""
         ...
 
     def converter(self, raw: AnySpace) -> Converter:
         """The benchmark's own conversion of observations to LeRobot's names."""
         ...
-
-
-def load_benchmark(request: Load, plugins: Plugins) -> LoadedBenchmark:
-    """Load what a request names.
-
-    Raises:
-        ContractError: It cannot be used as a benchmark; says why.
-    """
-    for name in request.plugins:
-        plugins.load(name)
-    match request.source:
-        case str() as name:
-            plugins.load(name)
-            return DeclaredBenchmark(
-                plugins.benchmark(name), None, request.env_args, confined=False
-            )
-        case FileSource() as source:
-            return _load_source(source, request, plugins)
-
-
-def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedBenchmark:
-    module = load_source(source)
-    make_env = getattr(module, "make_env", None)
-    # Callables only: a plugin's package that the file imports is called envhub_... too.
-    if any(name.startswith("envhub_") and callable(item) for name, item in vars(module).items()):
-        plugins.register(module, source.name)
-        declared = plugins.benchmarks(source.name)
-        if len(declared) != 1:
-            raise ContractError(f"{source.file} declares {len(declared)} benchmarks; declare one.")
-        confined = source.confinement is not None
-        return DeclaredBenchmark(declared[0], module, request.env_args, confined=confined)
-    if callable(make_env):
-        return PublishedBenchmark(make_env, source.name, request.env_args, request.horizon)
-    raise ContractError(
-        f"{source.file} is no benchmark: it has neither a function make_env(n_envs, ...) nor "
-        "hooks marked with @envhub.hookimpl. Add one of them."
-    )
 
 
 class DeclaredBenchmark:
@@ -96,8 +66,8 @@ class DeclaredBenchmark:
         make: Any = self._named(self.benchmark.make)
         env = make(task, **self._env_args)
         if not isinstance(env, gym.Env):
-            kind = type(env).__name__
-            raise ContractError(f"{self.benchmark.make} returned a {kind}, not a gymnasium Env.")
+            name = type(env).__name__
+            raise ContractError(f"{self.benchmark.make} returned a {name}, not a gymnasium Env.")
         return env
 
     def spaces(self, task: Task) -> DeclaredSpaces | None:
@@ -109,7 +79,7 @@ class DeclaredBenchmark:
         match function(task, **self._env_args):
             case (gym.Space() as observation, gym.Space() as action):
                 return observation, action
-        raise ContractError(f"{target} must return the observation and the action space.")
+        raise ContractError(f"{target} must return the observation space and the action space.")
 
     def converter(self, raw: AnySpace) -> Converter:
         """The conversion to LeRobot's names that the benchmark declares."""
@@ -122,30 +92,60 @@ class DeclaredBenchmark:
         return load_object(target, self._module, confined=self._confined)
 
 
+def load_benchmark(request: Load, plugins: Plugins) -> LoadedBenchmark:
+    """Load the benchmark that a request names, and the plugins whose hooks apply.
+
+    Raises:
+        ContractError: The source is not a usable benchmark; the error says why.
+    """
+    for name in request.plugins:
+        plugins.load(name)
+    match request.source:
+        case str() as name:
+            plugins.load(name)
+            return DeclaredBenchmark(
+                plugins.benchmark(name), None, request.env_args, confined=False
+            )
+        case FileSource() as source:
+            return _load_source(source, request, plugins)
+
+
 def find_task(benchmark: Benchmark, suite: str, name: str) -> Task:
-    """The task of a suite."""
+    """Return the task of a suite by its name."""
     for task in benchmark.suites.get(suite, ()):
         if task.name == name:
             return task
     raise UnknownName("task", name, benchmark.tasks())
 
 
-_RELEVANT = (  # packages that can change what a simulator computes
-    "bddl", "dm-control", "genesis-world", "gym-aloha", "gym-pusht", "gymnasium", "hf-libero",
-    "isaaclab", "isaacsim", "jax", "libero", "mani-skill", "maniskill", "metaworld", "mujoco",
-    "mujoco-mjx", "numpy", "pybullet", "robosuite", "sapien", "scipy", "torch",
-)  # fmt: skip
-
-
 def relevant_packages() -> dict[str, str]:
-    """The versions of those that are installed here; none is imported."""
-    # Imported here: only the first worker of a run is asked for them, and it takes 12 ms.
+    """Return the installed versions of `_RELEVANT`, without importing any of them."""
+    # Imported here, because it takes 12 ms and only the first worker of a run needs it.
     from importlib import metadata
 
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for name in _RELEVANT:
         try:
-            _, found[name] = name_and_version(metadata.distribution(name))
+            _, versions[name] = name_and_version(metadata.distribution(name))
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return versions
+
+
+def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedBenchmark:
+    module = load_source(source)
+    make_env = getattr(module, "make_env", None)
+    # Callables only: the file may import a plugin's package, whose name begins with envhub_ too.
+    if any(name.startswith("envhub_") and callable(item) for name, item in vars(module).items()):
+        plugins.register(module, source.name)
+        declared = plugins.benchmarks(source.name)
+        if len(declared) != 1:
+            raise ContractError(f"{source.file} declares {len(declared)} benchmarks; declare one.")
+        confined = source.confinement is not None
+        return DeclaredBenchmark(declared[0], module, request.env_args, confined=confined)
+    if callable(make_env):
+        return PublishedBenchmark(make_env, source.name, request.env_args, request.horizon)
+    raise ContractError(
+        f"{source.file} is not a benchmark: it has neither a function make_env(n_envs, ...) nor "
+        "hooks marked with @envhub.hookimpl. Add one of them."
+    )

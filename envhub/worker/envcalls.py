@@ -1,4 +1,4 @@
-"""Stepping a foreign env, and reading what it returns. Lives in the worker."""
+"""Calling a foreign env, and checking what it returns. Runs in the worker."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from envhub.worker.normalize import AnyEnv
 
 
 def take_reset(env: AnyEnv, seed: int | None, options: Any) -> tuple[Any, Any]:
-    """Reset an env: its observation and info."""
+    """Reset an env, and return its observation and info."""
     result = env.reset(seed=seed, options=options)
     if not isinstance(result, tuple) or len(result) != 2:
         raise ContractError("reset() must return (observation, info).")
@@ -19,7 +19,7 @@ def take_reset(env: AnyEnv, seed: int | None, options: Any) -> tuple[Any, Any]:
 
 
 def take_step(env: AnyEnv, action: Any) -> tuple[Any, float, bool, bool, Any]:
-    """Step an env: observation, reward, terminated, truncated, info."""
+    """Step an env, and return observation, reward, terminated, truncated and info."""
     result = env.step(action)
     if not isinstance(result, tuple) or len(result) != 5:
         raise ContractError(
@@ -29,14 +29,19 @@ def take_step(env: AnyEnv, action: Any) -> tuple[Any, float, bool, bool, Any]:
     try:
         return observation, float(reward), bool(terminated), bool(truncated), info
     except (TypeError, ValueError) as exc:
-        found = f"{reward!r}, {terminated!r}, {truncated!r}"
-        raise ContractError(f"step() returned no number and two flags: {found}.") from exc
+        raise ContractError(
+            "step() must return a number as reward and two flags, found "
+            f"{reward!r}, {terminated!r}, {truncated!r}."
+        ) from exc
 
 
 def success_of(info: Any) -> bool | None:
-    """Success as `info` tells it: a bool, 0 or 1, or an array of one of them; None if it does not.
+    """Read the success from `info`: a bool, 0 or 1, or an array of one of them.
 
-    `is_success` is what published environments use, `success` what many others do.
+    Published environments report `is_success`, many others `success`.
+
+    Returns:
+        None if the env reports neither.
     """
     if type(info) is not dict and not isinstance(info, Mapping):
         raise ContractError(f"info must be a mapping, found {type(info).__name__}.")

@@ -1,7 +1,8 @@
-"""A process that has imported what every worker needs, and forks workers from itself.
+"""A process that has imported the modules every worker needs, and forks workers from itself.
 
 `envhub.host.forkserver` says when the host uses one. A forked worker is a child of the host, not of
-the fork server, so that nothing else is different: the host reaps it, and it dies with the host.
+the fork server, so that it behaves as one that was started: the host reaps it, and it dies with the
+host.
 """
 
 import ctypes
@@ -25,22 +26,24 @@ _PR_SET_NAME = 15
 
 
 class Order(NamedTuple):
-    """What a forked worker needs to know."""
+    """What the host sends for each worker to fork."""
 
     channel: int
+    """The descriptor of the worker's end of the channel."""
     scratch: str
+    """Its home, an empty directory."""
 
 
 def serve_forks(descriptor: int, host_pid: int) -> Order:
-    """Serve forks until the host has no more use for it. Returns only in forked workers."""
+    """Fork workers until the host closes the connection. Returns in forked workers only."""
     _die_with(host_pid)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    _call_self("envhub-fork")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
-    import envhub.worker.session  # noqa: F401 - so that its children have it
+    _set_name("envhub-fork")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host handles Ctrl-C
+    import envhub.worker.session  # noqa: F401 - for the forked workers
 
     if len(list(Path("/proc/self/task").iterdir())) > 1:
-        os._exit(1)  # threads, as of BLAS, do not survive a fork
+        os._exit(1)  # threads, such as those of BLAS, do not survive a fork
     connection = socket.socket(fileno=descriptor)
     while True:
         order, fds, _, _ = socket.recv_fds(connection, 2**16, 2)
@@ -49,32 +52,32 @@ def serve_forks(descriptor: int, host_pid: int) -> Order:
         pid = _clone()
         if pid == 0:
             connection.close()
-            return _become(json.loads(order)["scratch"], *fds)
+            return _become_worker(json.loads(order)["scratch"], *fds)
         for fd in fds:
             os.close(fd)
         connection.send(str(pid).encode())
 
 
-def _become(scratch: str, channel: int, output: int) -> Order:
-    """Make a forked process what a newly started one would be."""
+def _become_worker(scratch: str, channel: int, output: int) -> Order:
+    """Bring a forked process into the state of a newly started one."""
     import numpy as np
 
-    _call_self("envhub-worker")
+    _set_name("envhub-worker")
     os.setsid()
     os.chdir(scratch)
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
     os.environ.update(scratch_variables(Path(scratch)))
-    np.random.seed()  # or all would draw the same numbers
+    np.random.seed()  # or all workers would draw the same numbers
     return Order(channel, scratch)
 
 
 def _clone() -> int:
-    """Fork; the new process is a child of this one's parent.
+    """Fork; the new process is a child of this one's parent, the host.
 
-    The library's own record of the thread's number is not renewed. What runs on is the guard, which
-    does not need it, and the worker is forked from that in the usual way.
+    The C library's record of the thread's id is stale in the new process. That process becomes the
+    guard, which does not need it, and forks the worker in the usual way.
     """
     libc = ctypes.PyDLL(None, use_errno=True)
     pid: int = libc.syscall(_CLONE[os.uname().machine], _CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0)
@@ -89,6 +92,6 @@ def _die_with(host_pid: int) -> None:
         os._exit(1)
 
 
-def _call_self(name: str) -> None:
-    """The name that `top` shows; fork servers and workers have the same command line."""
+def _set_name(name: str) -> None:
+    """Set the name that `top` shows; fork servers and workers have the same command line."""
     prctl(_PR_SET_NAME, name.encode())

@@ -1,12 +1,12 @@
-"""The parent half of a worker: it ends everything that the worker started, whatever happens.
+"""The guard of a worker: its parent process, which ends everything that the worker started.
 
-A worker process forks before it loads anything. The parent stays as its guard and does nothing but
-wait: for the worker's end, or for the signal that says that the host has ended or wants it gone. It
-is a subreaper, so that processes which an env started and abandoned become its children, and die.
-It removes the worker's scratch directory at the end. Of a worker in a sandbox it also bounds the
-number of processes and the memory of all of them.
+A worker process forks before it loads anything. The parent stays as its guard and only waits: for
+the worker's end, or for the signal that comes when the host has ended or wants the worker gone. It
+is a subreaper, so that processes which an env started and abandoned become its children, and are
+killed. It removes the worker's scratch directory at the end. For a worker in a sandbox it also
+limits the number of processes and their total memory.
 
-It imports little, neither pathlib nor typing: what it takes to start is added to every worker.
+It imports little, neither pathlib nor typing, because its start-up time is part of every worker's.
 """
 
 import ctypes
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
-"""What a guard waits for. `process.spawn` blocks them, so that none comes too early."""
+"""The signals that a guard waits for. `process.spawn` blocks them, so that none comes too early."""
 _PERIOD = 0.5
-"""Seconds between two looks at the memory of a worker in a sandbox."""
+"""Seconds between two checks of the memory of a worker in a sandbox."""
 
 
 def stand_guard(host_pid: int, scratch: str) -> None:
-    """Fork: returns in the worker; the guard stays here until it ends.
+    """Fork a worker and guard it. Returns in the worker; the guard never returns.
 
     Args:
-        host_pid: The process that this one ends with.
-        scratch: The directory to remove at the end; none if it is empty.
+        host_pid: The process that the guard ends with.
+        scratch: The directory to remove at the end; empty: none.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    if not _bind(host_pid):
+    if not _bind_to_host(host_pid):
         _remove(scratch)
         os._exit(1)
     guard_pid = os.getpid()
@@ -51,15 +51,15 @@ def stand_guard(host_pid: int, scratch: str) -> None:
 
 
 def main(arguments: list[str]) -> "NoReturn":
-    """Be the guard of a worker in a sandbox, which is a child of this process already.
+    """Guard a worker in a sandbox, which is a child of this process already.
 
     Args:
         arguments: The host's pid, the scratch directory, the descriptor of the guard's end of the
-            supervisor's socket, the bound of memory in MB or nothing, and the worker's pid.
+            supervisor's socket, the memory limit in MB or an empty text, and the worker's pid.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # some shells let them pass again
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # some shells unblock them
     host_pid, scratch, supervisor, memory_mb, worker_pid = arguments
-    if not _bind(int(host_pid)):
+    if not _bind_to_host(int(host_pid)):
         _end_descendants(int(worker_pid))
         _remove(scratch)
         os._exit(1)
@@ -69,15 +69,15 @@ def main(arguments: list[str]) -> "NoReturn":
 
 
 def enter_worker() -> None:
-    """What a worker does first: it takes on that it ends with its guard."""
+    """Set up the signals of a new worker, and let it die with its guard."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def _bind(host_pid: int) -> bool:
-    """Take on that this process ends with the host; says whether the host lives."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle
+def _bind_to_host(host_pid: int) -> bool:
+    """Let this process end with the host, and return whether the host is still alive."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host handles Ctrl-C
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     return os.getppid() == host_pid
@@ -87,23 +87,27 @@ def _wait(worker_pid: int, scratch: str, too_much: Callable[[], bool] | None = N
     status: int | None = None
     while status is None:
         if too_much is None:
-            seen = signal.sigwait(SIGNALS)
+            received = signal.sigwait(SIGNALS)
         else:
             info = signal.sigtimedwait(SIGNALS, _PERIOD)
-            seen = info.si_signo if info else 0
-        if seen == signal.SIGTERM:
+            received = info.si_signo if info else 0
+        if received == signal.SIGTERM:
             break
         status = _reap(worker_pid)
-        if status is None and not seen and too_much is not None and too_much():
-            status = 128 + signal.SIGKILL  # as the kernel would end it
+        if status is None and not received and too_much is not None and too_much():
+            status = 128 + signal.SIGKILL  # as if the kernel had ended it
     _end_descendants(worker_pid)
     _remove(scratch)
     os._exit(128 + signal.SIGTERM if status is None else status)
 
 
 def _supervise(descriptor: int, memory_mb: int | None) -> Callable[[], bool]:
-    """Answer the worker's requests for processes; the result tells if it uses too much memory."""
-    # Imported here: only those of a sandbox need them.
+    """Answer the worker's requests for new processes, in a thread.
+
+    Returns:
+        A function that checks whether the worker uses too much memory.
+    """
+    # Imported here, because only the guard of a worker in a sandbox needs them.
     import socket
     import threading
 
@@ -119,7 +123,7 @@ def _remove(scratch: str) -> None:
         return
     try:
         os.rmdir(scratch)
-    except OSError:  # something was left there
+    except OSError:  # the worker left files there
         from pathlib import Path
 
         from envhub.process import remove_tree
@@ -128,12 +132,16 @@ def _remove(scratch: str) -> None:
 
 
 def _reap(worker_pid: int) -> int | None:
-    """Reap whoever has ended; the worker's exit status, as a shell counts it, if it has."""
+    """Reap all children that have ended.
+
+    Returns:
+        The worker's exit status as a shell reports it, or None while the worker lives.
+    """
     status: int | None = None
     while True:
         try:
             pid, raw = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:  # nobody is left; some shells reap one that ended under them
+        except ChildProcessError:  # no child is left: the shell may have reaped the worker
             return 1 if status is None else status
         if pid == 0:
             return status
@@ -143,7 +151,7 @@ def _reap(worker_pid: int) -> int | None:
 
 
 def _end_descendants(worker_pid: int) -> None:
-    """Kill the worker's group, then every child that is left or falls to us, to the last."""
+    """Kill the worker's process group, then all children, also those adopted meanwhile."""
     _kill(-worker_pid)
     while True:
         for pid in _children():
@@ -167,7 +175,7 @@ def _kill(pid: int) -> None:
 
 
 def _close_descriptors(keep: int) -> None:
-    """The guard holds nothing else open: the host must see the worker's sockets and pipes end."""
+    """Close all descriptors but one: the host must notice when the worker's sockets close."""
     highest = max(map(int, os.listdir("/proc/self/fd")))
     os.closerange(3, max(3, keep))
     os.closerange(max(2, keep) + 1, highest + 1)
@@ -177,6 +185,6 @@ def _close_descriptors(keep: int) -> None:
 
 
 def prctl(option: int, value: int | bytes) -> None:
-    """The system call of that name."""
+    """Call `prctl(2)`."""
     if ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}) failed")

@@ -1,4 +1,4 @@
-"""Reading observations leaf by leaf, and putting them into shared memory. Lives in the worker."""
+"""Reading observations leaf by leaf, and writing them into shared memory. Runs in the worker."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +12,17 @@ from envhub.wire.spaces import AnySpace, Leaf, leaf_keys, leaves
 from envhub.wire.values import Array
 from envhub.worker.normalize import AnyEnv
 
+_PASS_THROUGH = (
+    wrappers.TimeLimit,
+    wrappers.OrderEnforcing,
+    wrappers.PassiveEnvChecker,
+    wrappers.RecordEpisodeStatistics,
+)
+"""Gymnasium's wrappers that pass observations on unchanged."""
+
 
 class Reader:
-    """Finds one leaf in observations."""
+    """Reads one leaf of observations."""
 
     __slots__ = ("_dtype", "_keys", "_shape", "leaf")
 
@@ -25,10 +33,10 @@ class Reader:
         self._shape = leaf.shape
 
     def read(self, observation: Any) -> Any:
-        """The leaf as it is: an array of the space's shape that its dtype can take, or a text.
+        """Return the leaf: a text, or an array of the space's shape that casts to its dtype.
 
         Raises:
-            ContractError: It is missing, or something else.
+            ContractError: The leaf is missing, or does not fit its space.
         """
         value = observation
         try:
@@ -38,8 +46,8 @@ class Reader:
             raise ContractError(f"{self._name()} is missing: {type(exc).__name__}: {exc}.") from exc
         if self._dtype is None:
             if not isinstance(value, str):
-                kind = type(value).__name__
-                raise ContractError(f"{self._name()} is of type {kind}; its space says text.")
+                name = type(value).__name__
+                raise ContractError(f"{self._name()} is of type {name}; its space says text.")
             return str.__str__(value)
         if (
             type(value) is not np.ndarray
@@ -50,19 +58,19 @@ class Reader:
         return value
 
     def row(self, observation: Any) -> Any:
-        """The leaf as a batch of one, which shares nothing with the observation."""
+        """Return the leaf as a batch of one row, which shares no memory with the observation."""
         value = self.read(observation)
         return [value] if self._dtype is None else value.astype(self._dtype)[None]
 
     def _cast(self, value: Any) -> Array:
-        """What Gymnasium's own vector environments would take too."""
+        """Convert a value to an array, if Gymnasium's own vector environments would take it too."""
         array = np.asarray(value)
         if array.shape != self._shape:
-            found = f"{self._name()} has shape {array.shape}"
-            raise ContractError(f"{found}; its space says {self._shape}.")
+            problem = f"{self._name()} has shape {array.shape}"
+            raise ContractError(f"{problem}; its space says {self._shape}.")
         if not np.can_cast(array.dtype, np.dtype(self._dtype), "same_kind"):
-            found = f"{self._name()} has dtype {array.dtype}"
-            raise ContractError(f"{found}; its space says {self._dtype}.")
+            problem = f"{self._name()} has dtype {array.dtype}"
+            raise ContractError(f"{problem}; its space says {self._dtype}.")
         return array
 
     def _name(self) -> str:
@@ -70,7 +78,7 @@ class Reader:
 
 
 class Writer(Reader):
-    """Copies one leaf of an observation to its place."""
+    """Copies one leaf of observations to its place in shared memory."""
 
     __slots__ = ("_target",)
 
@@ -79,7 +87,7 @@ class Writer(Reader):
         self._target = target
 
     def write(self, observation: Any, texts: dict[str, str]) -> None:
-        """Copy the leaf; a text goes into `texts`."""
+        """Copy the leaf into shared memory; put a text into `texts`."""
         if self._target is None:
             texts[self.leaf.path] = self.read(observation)
         else:
@@ -87,49 +95,40 @@ class Writer(Reader):
 
 
 def readers(space: AnySpace) -> list[Reader]:
-    """A reader for each leaf of a space."""
+    """Return a reader for each leaf of a space."""
     keys = leaf_keys(space)
     return [Reader(leaf, keys[leaf.path]) for leaf in leaves(space)]
 
 
 def writers(space: AnySpace, views: Mapping[str, Array], row: int) -> list[Writer]:
-    """A writer for each leaf of a space, into one row."""
-    made: list[Writer] = []
+    """Return a writer into one row for each leaf of a space."""
+    result: list[Writer] = []
     keys = leaf_keys(space)
     for leaf in leaves(space):
         target = None if leaf.dtype is None else views[leaf.path][row, ...]
-        made.append(Writer(leaf, keys[leaf.path], target))
-    return made
-
-
-# Gymnasium's wrappers that hand observations through as they are.
-_PASS_THROUGH = (
-    wrappers.TimeLimit,
-    wrappers.OrderEnforcing,
-    wrappers.PassiveEnvChecker,
-    wrappers.RecordEpisodeStatistics,
-)
+        result.append(Writer(leaf, keys[leaf.path], target))
+    return result
 
 
 def observers(env: AnyEnv) -> tuple[Any, ...]:
-    """The env and the wrappers around it that take `observing`.
+    """Return the env and the wrappers around it that declare `observing`.
 
-    None at all if the env does not declare it, or if a wrapper that does not either stands around
-    it: that one might look at what would then be blank.
+    The result is empty if the env does not declare it, or if a wrapper might read leaves that would
+    be blank then: one that neither declares `observing` nor passes observations on unchanged.
     """
-    found: list[Any] = []
+    declaring: list[Any] = []
     layer: Any = env
     while isinstance(layer, gym.Wrapper):
         if _declares(layer):
-            found.append(layer)
+            declaring.append(layer)
         elif type(layer) not in _PASS_THROUGH:
             return ()
         layer = layer.env
-    return (*found, layer) if _declares(layer) else ()
+    return (*declaring, layer) if _declares(layer) else ()
 
 
 def _declares(layer: Any) -> bool:
-    """Whether `observing` is there, or announced by an annotation."""
+    """Whether a layer has the attribute `observing`, or an annotation for it."""
     return hasattr(layer, "observing") or any(
         "observing" in vars(base).get("__annotations__", {}) for base in type(layer).__mro__
     )

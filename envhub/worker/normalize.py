@@ -1,7 +1,7 @@
-"""From whatever an env file returns to `{suite: {task: VectorEnv}}`.
+"""Turning the value that an env file returns into `{suite: {task: VectorEnv}}`.
 
-`arrange` sorts the value by suite and task and makes nothing; `vectorize` makes one task's
-VectorEnv; `normalize` is both.
+`arrange` sorts the value by suite and task without making an env; `vectorize` makes the VectorEnv
+of one task; `normalize` does both.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,21 +21,22 @@ AnyVectorEnv = VectorEnv[Any, Any, Any]
 Maker = Callable[[], Any]
 
 Entry = AnyEnv | AnyVectorEnv | Maker | Sequence[Maker]
-"""What may stand for one task."""
+"""What an env file may return for one task."""
 
 Key = tuple[str, ...]
 
 
 def normalize(returned: object, n_envs: int, *, name: str) -> dict[str, dict[str, AnyVectorEnv]]:
-    """Turn what `make_env` returned into vector environments of `n_envs` each.
+    """Turn the value that `make_env` returned into vector environments of `n_envs` envs each.
 
     Args:
-        returned: An env, a maker or list of makers, or a mapping of them, nested once or not.
+        returned: An env, a callable or list of callables that make envs, `{task: ...}` or
+            `{suite: {task: ...}}` with any of these as values.
         n_envs: The number of envs that was asked for.
-        name: The suite, and for a single env the task, where the value names none.
+        name: The name of the suite, and of the task for a single env, if the value has no names.
 
     Raises:
-        InvalidEnvs: It is something else, or has another number of envs.
+        InvalidEnvs: The value is something else, or has another number of envs.
     """
     return {
         suite: {task: vectorize(entry, n_envs, key=(suite, task)) for task, entry in tasks.items()}
@@ -44,7 +45,7 @@ def normalize(returned: object, n_envs: int, *, name: str) -> dict[str, dict[str
 
 
 def arrange(returned: object, *, name: str) -> dict[str, dict[str, Entry]]:
-    """Sort a returned value by suite and task, calling and making nothing."""
+    """Sort a returned value by suite and task, without calling or making anything."""
     if not isinstance(returned, Mapping):
         return {name: {name: _entry(returned, ())}}
     items = _named(returned, ())
@@ -53,19 +54,21 @@ def arrange(returned: object, *, name: str) -> dict[str, dict[str, Entry]]:
         return {name: {task: _entry(value, (task,)) for task, value in items.items()}}
     for key, value in items.items():
         if key not in suites:
-            raise InvalidEnvs(f"key {key!r} holds {_kind(value)} beside mappings.", (key,))
+            raise InvalidEnvs(
+                f"key {key!r} holds {_describe(value)}, while other keys hold mappings.", (key,)
+            )
     return {suite: _tasks(tasks, suite) for suite, tasks in suites.items()}
 
 
 def vectorize(entry: Entry, n_envs: int, *, key: Key) -> AnyVectorEnv:
-    """Make one task's vector environment, of exactly `n_envs` envs."""
+    """Make the vector environment of one task, with exactly `n_envs` envs."""
     if isinstance(entry, VectorEnv):
         return _sized(entry, n_envs, key)
     if isinstance(entry, gym.Env):
         if n_envs != 1:
             problem = f"{_at(key)}one Env where {n_envs} envs were asked for; return a callable."
             raise InvalidEnvs(problem, key)
-        return _together([entry], key)
+        return _join([entry], key)
     makers = [entry] * n_envs if callable(entry) else list(entry)
     if len(makers) != n_envs:
         problem = f"{_at(key)}a list of {len(makers)} callables where {n_envs} were asked for."
@@ -74,7 +77,7 @@ def vectorize(entry: Entry, n_envs: int, *, key: Key) -> AnyVectorEnv:
     if isinstance(first, VectorEnv) and callable(entry):
         return _sized(first, n_envs, key)
     made = [_env(env, key) for env in (first, *(maker() for maker in makers[1:]))]
-    return _together(made, key)
+    return _join(made, key)
 
 
 def _tasks(tasks: Mapping[object, object], suite: str) -> dict[str, Entry]:
@@ -83,7 +86,7 @@ def _tasks(tasks: Mapping[object, object], suite: str) -> dict[str, Entry]:
 
 
 def _named(mapping: Mapping[Any, object], where: Key) -> dict[str, object]:
-    """The mapping with its keys as allowed text."""
+    """Return the mapping with its keys as valid names."""
     if not mapping:
         raise InvalidEnvs(f"{_at(where)}an empty mapping.", where)
     named: dict[str, object] = {}
@@ -111,18 +114,18 @@ def _entry(value: object, key: Key) -> Entry:
         case Mapping():
             raise InvalidEnvs(f"{_at(key)}a mapping nested deeper than suite and task.", key)
         case str() | bytes():
-            raise InvalidEnvs(f"{_at(key)}{_kind(value)}.", key)
+            raise InvalidEnvs(f"{_at(key)}{_describe(value)}.", key)
         case Sequence():
-            wrong = [_kind(item) for item in value if not _is_maker(item)]
+            wrong = [_describe(item) for item in value if not _is_maker(item)]
             if wrong or not value:
-                found = f"a list with {wrong[0]}" if wrong else "an empty list"
-                problem = f"{_at(key)}{found}; it must hold callables that each make an Env."
+                content = f"a list with {wrong[0]}" if wrong else "an empty list"
+                problem = f"{_at(key)}{content}; it must hold callables that each make an Env."
                 raise InvalidEnvs(problem, key)
             return value
         case _ if _is_maker(value):
             return value  # type: ignore[return-value]
         case _:
-            raise InvalidEnvs(f"{_at(key)}{_kind(value)}.", key)
+            raise InvalidEnvs(f"{_at(key)}{_describe(value)}.", key)
 
 
 def _is_maker(value: object) -> bool:
@@ -137,7 +140,7 @@ def _sized(env: AnyVectorEnv, n_envs: int, key: Key) -> AnyVectorEnv:
     return env
 
 
-def _together(envs: list[AnyEnv], key: Key) -> AnyVectorEnv:
+def _join(envs: list[AnyEnv], key: Key) -> AnyVectorEnv:
     if len({id(env) for env in envs}) < len(envs):
         raise InvalidEnvs(f"{_at(key)}callables that make the same Env again.", key)
     try:
@@ -153,20 +156,20 @@ def _itself(env: AnyEnv) -> AnyEnv:
 
 def _env(made: object, key: Key) -> AnyEnv:
     if not isinstance(made, gym.Env):
-        raise InvalidEnvs(f"{_at(key)}a callable that made {_kind(made)}.", key)
+        raise InvalidEnvs(f"{_at(key)}a callable that made {_describe(made)}.", key)
     return made
 
 
-def _kind(value: object) -> str:
-    kind = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
-    kind = f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+def _describe(value: object) -> str:
+    name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    name = f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
     if isinstance(value, gym.Env | VectorEnv) or not hasattr(value, "step"):
-        return kind
+        return name
     if hasattr(value, "num_envs"):
-        return f"{kind}, which is like a VectorEnv but is none (it must be a subclass)"
+        return f"{name}, which is like a VectorEnv but is not a subclass of gymnasium's"
     if hasattr(value, "reset"):
-        return f"{kind}, which is like an Env but is none (it must be gymnasium's)"
-    return kind
+        return f"{name}, which is like an Env but is not a subclass of gymnasium's"
+    return name
 
 
 def _at(key: Key) -> str:

@@ -1,4 +1,4 @@
-"""A policy beside its env, in the worker: whole episodes without a message per step."""
+"""A policy that runs in the worker of its env: whole episodes without a message per step."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -20,7 +20,7 @@ Leaves = Collection[str] | None
 
 
 class Player:
-    """Acts for one episode at a time."""
+    """A policy in the worker, which acts for one episode at a time."""
 
     def __init__(self, caller: PolicyCaller, space: AnySpace) -> None:
         self.facts = caller.facts
@@ -41,18 +41,18 @@ class Player:
         self._read_by(ObservationView(space, None), space)
 
     def start(self, context: Context) -> None:
-        """Begin an episode, and end the one before."""
+        """Finish the episode before, if any, and start one."""
         if self._context is not None:
             self._caller.finish(self._context)
         self._context, self._chunk = context, []
         self._caller.start(context)
 
     def look(self, observation: Any) -> None:
-        """Take in what the policy reads of an observation, as another process would see it."""
+        """Copy the leaves that the policy reads, in the types that another process would get."""
         self._values = {path: reader.row(observation) for path, reader in self._readers}
 
     def act(self) -> Any:
-        """The next action."""
+        """Return the next action."""
         assert self._context is not None
         if not self._chunk:
             observation = self._view.of(self._values)
@@ -67,16 +67,17 @@ class Player:
         self._readers = [(path, by_path[path]) for path in view.paths]
 
     def close(self) -> None:
-        """End the episode under way, and the policy."""
+        """Finish the current episode, and close the policy."""
         if self._context is not None:
             self._caller.finish(self._context)
         self._caller.close()
 
 
 class Turn:
-    """Whose code is running: told to errors here, and to the host's limits through the pulse.
+    """Whose code is running, so that errors and time limits blame the right side.
 
-    The pulse, a number in shared memory, is twice the steps taken, plus one while the policy acts.
+    Errors in the worker read `policy`. The host reads the pulse, a number in shared memory: twice
+    the number of steps taken, plus one while the policy acts.
     """
 
     def __init__(self) -> None:
@@ -84,20 +85,20 @@ class Turn:
         self._pulse: Array | None = None
 
     def attach(self, pulse: Array) -> None:
-        """Take the worker's place in the shared memory."""
+        """Use a worker's pulse in the shared memory."""
         self._pulse = pulse
 
     def give_to_policy(self, steps: int) -> None:
-        """The policy's code runs, after so many steps."""
+        """Note that the policy's code runs now, after `steps` steps."""
         self.policy = True
-        self._beat(2 * steps + 1)
+        self._set_pulse(2 * steps + 1)
 
     def give_to_env(self, steps: int) -> None:
-        """The env's code runs, after so many steps."""
+        """Note that the env's code runs now, after `steps` steps."""
         self.policy = False
-        self._beat(2 * steps)
+        self._set_pulse(2 * steps)
 
-    def _beat(self, number: int) -> None:
+    def _set_pulse(self, number: int) -> None:
         if self._pulse is not None:
             self._pulse[...] = number
 
@@ -110,13 +111,13 @@ def play(
     observe: Callable[[Leaves], object],
     show: Callable[[Any], Any],
 ) -> Played:
-    """Play an episode, from a reset or on from where it is, up to its end or the steps asked for.
+    """Play an episode, from a reset or from the current step, to its end or `request.count` steps.
 
     Args:
-        request: What the host asked.
+        request: The host's request.
         player: The policy.
-        env: Its env.
-        turn: Is told whose code runs.
+        env: The env that it acts in.
+        turn: Keeps track of whose code is running.
         observe: Called with the leaves that the next reset or step must fill.
         show: Makes of a raw observation what the policy is shown.
     """

@@ -1,4 +1,4 @@
-"""What a policy's own process does with each request."""
+"""Answering the host's requests in a policy's own process."""
 
 import os
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from envhub.worker.replies import answer_with, failure
 
 
 class PolicySession:
-    """Policies, one for each pair of spaces, and the memory of the envs that they see."""
+    """The state of a policy process: a policy per pair of spaces, and the memory of the envs."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -43,15 +43,15 @@ class PolicySession:
         }
 
     def answer(self, request: Request) -> bytes:
-        """Do what is asked; whatever the policy raises becomes an answer too."""
+        """Answer a request; an exception of the policy becomes an answer too."""
         return answer_with(self._handlers, request, where=lambda: "policy")
 
     def quick_step(self, number: int) -> bytes:
-        """Only envs are stepped."""
+        """Refuse: a policy process has no env to step."""
         return failure(number, ContractError("A policy takes no steps."), "policy")
 
     def close(self) -> None:
-        """Finish what is under way, and close the policies."""
+        """Finish the episodes that are under way, and close the policies."""
         self._finish(tuple(self._contexts))
         for caller in self._callers:
             caller.close()
@@ -83,7 +83,7 @@ class PolicySession:
             context = context_of(episode)
             self._contexts[episode.number] = context, caller
             caller.start(context)
-        episodes = [self._context(seen) for seen in request.rows]
+        episodes = [self._context(row) for row in request.rows]
         observation = self._views[request.policy].batch(request.rows, self._value)
         actions = caller.act(observation, episodes)
         return Acted(request.id, portable(actions))
@@ -94,14 +94,14 @@ class PolicySession:
                 context, caller = self._contexts.pop(number)
                 caller.finish(context)
 
-    def _value(self, seen: BatchRow, path: str) -> Any:
-        if path in seen.texts:
-            return seen.texts[path]
-        return self._slots[seen.slot].observations[path][0]
+    def _value(self, row: BatchRow, path: str) -> Any:
+        if path in row.texts:
+            return row.texts[path]
+        return self._slots[row.slot].observations[path][0]
 
-    def _context(self, seen: BatchRow) -> Context:
-        if seen.number not in self._contexts:
-            raise ContractError(f"Episode {seen.number} was never begun here.")
-        context, _ = self._contexts[seen.number]
-        context.step = seen.step
+    def _context(self, row: BatchRow) -> Context:
+        if row.number not in self._contexts:
+            raise ContractError(f"Episode {row.number} was not started in this process.")
+        context, _ = self._contexts[row.number]
+        context.step = row.step
         return context

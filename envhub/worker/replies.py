@@ -1,4 +1,4 @@
-"""Turning a request into an answer, whatever the code behind it does."""
+"""Turning requests into answers; exceptions of foreign code become answers too."""
 
 import traceback
 from collections.abc import Callable, Mapping
@@ -19,12 +19,12 @@ def answer_with(
     *,
     where: Callable[[], Where],
 ) -> bytes:
-    """The encoded answer of the request's handler, or of what it raised.
+    """Call the handler of a request, and encode its answer or the exception that it raised.
 
     Args:
         handlers: One for each type of request.
         request: The request.
-        where: Whose code is at fault, asked when something was raised.
+        where: Called after an exception: whose code was running.
     """
     try:
         return encoded(handlers[type(request)](request))
@@ -33,25 +33,27 @@ def answer_with(
 
 
 def encoded(reply: Reply) -> bytes:
-    """An answer as the payload of a frame.
+    """Encode an answer as the payload of a frame.
 
     Raises:
-        ContractError: It is too long.
+        ContractError: The answer is too long.
     """
     payload = encode(reply)
     if len(payload) > MAX_FRAME:
-        raise ContractError(f"The answer has {len(payload)} bytes, more than {MAX_FRAME}.")
+        raise ContractError(
+            f"The answer has {len(payload)} bytes; at most {MAX_FRAME} are allowed."
+        )
     return payload
 
 
 def failure(number: int, exc: BaseException, where: Where) -> bytes:
-    """The encoded answer to a request whose handler raised something."""
+    """Encode the answer to a request whose handler raised an exception."""
     contract = isinstance(exc, EnvHubError)
     text, trace = _cut(str(exc)), _cut("".join(traceback.format_exception(exc)))
     return encode(Failed(number, _cut(type(exc).__name__), text, trace, contract, where))
 
 
 def _cut(text: str) -> str:
-    """What fits into a message; surrogates cannot be encoded."""
+    """Shorten a text to what a message may hold, and escape surrogates, which UTF-8 lacks."""
     clean = text.encode("utf-8", "backslashreplace").decode()
     return clean if len(clean) <= _MAX_TEXT else "..." + clean[-(_MAX_TEXT - 3) :]

@@ -27,14 +27,14 @@ def serve(role: str, descriptor: int) -> None:
             request = decode_request(payload)
             number = request.id
             channel.send(session.answer(request))
-        else:  # a quick step, which is spared all that
+        else:  # a quick step: an empty frame, which takes no decoding
             number += 1
             channel.send(session.quick_step(number))
     session.close()
 
 
 def _session(role: str, channel: Channel) -> _Session:
-    """What answers; each role imports only what it needs."""
+    """Make the session of a role, importing only what that role needs."""
     if role == "policy":
         from envhub.worker.policy_session import PolicySession
 

@@ -1,4 +1,4 @@
-"""What a worker process does with each request. Lives in the worker."""
+"""Answering the host's requests in a worker process."""
 
 import os
 import platform
@@ -58,19 +58,19 @@ _NOT_REPORTED = SUCCESSES.index(None)
 
 
 class Descriptors(Protocol):
-    """Where descriptors that come along with requests are taken from."""
+    """The source of the file descriptors that come with requests."""
 
     def take_fd(self) -> int:
-        """The oldest."""
+        """Return the oldest descriptor that was not taken."""
         ...
 
     def expect_fds(self, *, expecting: bool) -> None:
-        """Whether one may come with the next request."""
+        """Set whether a descriptor may come with the next request."""
         ...
 
 
 class Session:
-    """The state of one worker: its benchmark, its open env, its memory."""
+    """The state of one worker: its benchmark, its open env, its shared memory."""
 
     def __init__(self, channel: Descriptors) -> None:
         self._channel = channel
@@ -79,14 +79,14 @@ class Session:
         self._env: AnyEnv | None = None
         self._buffers: Buffers | None = None
         self._row = 0
-        self._every: frozenset[str] = frozenset()
+        self._all_leaves: frozenset[str] = frozenset()
         self._converter: Converter | None = None
         self._needs: frozenset[str] | None = None
         self._shown: Any = None
         self._observers: tuple[Any, ...] = ()
         self._writers: list[Writer] = []
         self._outcome = memoryview(b"")
-        self._scoring: frozenset[str] | None = None
+        self._scored_leaves: frozenset[str] | None = None
         self._reported: set[str] = set()
         self._player: Player | None = None
         self._turn = Turn()
@@ -106,15 +106,18 @@ class Session:
         }
 
     def answer(self, request: Request) -> bytes:
-        """Do what is asked; whatever foreign code raises becomes an answer too."""
+        """Answer a request; an exception of foreign code becomes an answer too."""
         self._turn.policy = False
         return answer_with(self._handlers, request, where=self._where)
 
     def quick_step(self, number: int) -> bytes:
-        """Take one step and do nothing else: what a step costs beside the env is here.
+        """Take one step with the action in shared memory.
+
+        This and what it calls are most of what a step costs besides the env, so they do no more
+        than they must: most steps need no message in either direction.
 
         Returns:
-            Nothing if all that came of it is in shared memory, else an answer.
+            An empty payload if shared memory holds the whole outcome, else an encoded answer.
         """
         self._turn.policy = False
         try:
@@ -137,12 +140,15 @@ class Session:
         )
 
     def _declared_spaces(self, loaded: LoadedBenchmark) -> TaskSpaces:
-        """What the benchmark declares; nothing for tasks whose envs are wrapped by plugins."""
+        """Collect the spaces that the benchmark declares.
+
+        Tasks whose envs other plugins wrap are left out: a wrapper may change the spaces.
+        """
         groups: dict[tuple[int, int], tuple[DeclaredSpaces, list[str]]] = {}
         for task in loaded.benchmark.tasks().values():
             declared = None if self._plugins.wrappers(task) else loaded.spaces(task)
             if declared is not None:
-                # By identity: comparing the spaces of images takes 20 ms.
+                # Grouped by identity, because comparing the spaces of images takes 20 ms.
                 key = (id(declared[0]), id(declared[1]))
                 groups.setdefault(key, (declared, []))[1].append(task.name)
         return tuple(
@@ -151,7 +157,7 @@ class Session:
         )
 
     def close(self) -> None:
-        """Close the env, if one is open, and the policy beside it."""
+        """Close the policy and the env, if there are any."""
         self._close_policy()
         self._close_env()
 
@@ -162,25 +168,25 @@ class Session:
 
     def _close_env(self) -> None:
         env, self._env, self._observers, self._buffers = self._env, None, (), None
-        self._writers, self._outcome, self._scoring = [], memoryview(b""), None
+        self._writers, self._outcome, self._scored_leaves = [], memoryview(b""), None
         if env is not None:
             env.close()
 
     def _open(self, request: Open) -> Opened:
         try:
             self._close_env()
-        except (Exception, SystemExit):  # the task that is opened now is not to blame
+        except (Exception, SystemExit):  # not the fault of the task that is opened now
             traceback.print_exc()
         if self._loaded is None:
-            raise ContractError("Nothing is loaded.")
+            raise ContractError("No benchmark is loaded.")
         task = find_task(self._loaded.benchmark, request.suite, request.task)
         env = self._loaded.make(request.suite, task)
         for wrapper in self._plugins.wrappers(task):
             env = wrapper(env)
         self._env, self._converter, self._needs = env, None, None
         self._shown = env.observation_space
-        self._channel.expect_fds(expecting=True)
-        self._every = frozenset(leaf.path for leaf in leaves(env.observation_space))
+        self._channel.expect_fds(expecting=True)  # Attach comes next, with the memory
+        self._all_leaves = frozenset(leaf.path for leaf in leaves(env.observation_space))
         self._observers = observers(env)
         return Opened(
             request.id,
@@ -197,6 +203,7 @@ class Session:
             self._buffers = Buffers(fd, request.rows, self._shown, env.action_space)
         finally:
             os.close(fd)
+            # No other request brings one, and looking for them would slow down every step.
             self._channel.expect_fds(expecting=False)
         self._row = request.row
         self._turn.attach(self._buffers.pulse[request.row, ...])
@@ -221,9 +228,9 @@ class Session:
 
     def _reset(self, request: Reset) -> WasReset:
         env = self._open_env()
-        wanted = self._observe(request.observe)
+        paths = self._observe(request.observe)
         observation, info = take_reset(env, request.seed, request.options)
-        texts = self._write(observation, wanted)
+        texts = self._write(observation, paths)
         return WasReset(request.id, self._portable_items(info, "info"), texts)
 
     def _step(self, request: Step) -> Stepped:
@@ -232,41 +239,43 @@ class Session:
         successes: list[bool | None] = []
         last = request.count - 1
         for index in range(request.count):
-            wanted = self._observe(request.observe if index == last else ())
+            # Nobody reads the observations before the last step, so the env need not draw them.
+            paths = self._observe(request.observe if index == last else ())
             action = request.action if request.inline else _action(buffers, self._row, index)
             observation, reward, terminated, truncated, info = take_step(env, action)
-            buffers.pulse[self._row] = 2 * (index + 1)
+            buffers.pulse[self._row] = 2 * (index + 1)  # gives the next step its own time limit
             rewards.append(reward)
             if request.scored:
                 successes.append(success_of(info))
             if terminated or truncated or (request.until_success and successes[-1]):
                 break
-        texts = self._write(observation, wanted)
-        shown = {} if request.scored else self._portable_items(info, "info")
-        seen = self._every if request.observe is None else frozenset(request.observe)
-        self._scoring = seen if request.scored else None
-        return Stepped(request.id, rewards, terminated, truncated, successes, shown, texts)
+        texts = self._write(observation, paths)
+        sent_info = {} if request.scored else self._portable_items(info, "info")
+        observed = self._all_leaves if request.observe is None else frozenset(request.observe)
+        # An empty frame cannot say what to observe: quick steps repeat the last scored Step.
+        self._scored_leaves = observed if request.scored else None
+        return Stepped(request.id, rewards, terminated, truncated, successes, sent_info, texts)
 
     def _quick_step(self, number: int) -> Stepped | None:
-        if self._scoring is not None:
-            return self._quick_scored_step(number, self._scoring)
+        if self._scored_leaves is not None:
+            return self._quick_scored_step(number, self._scored_leaves)
         env, action = self._open_env(), _action(self._memory(), self._row, 0)
         if self._observers:
             self._observe(None)
         observation, reward, terminated, truncated, info = take_step(env, action)
-        texts = self._write(observation, self._every)
-        if texts or info or type(info) is not dict:
-            shown = self._portable_items(info, "info")
-            return Stepped(number, [reward], terminated, truncated, [], shown, texts)
+        texts = self._write(observation, self._all_leaves)
+        if texts or info or type(info) is not dict:  # these have no place in shared memory
+            sent_info = self._portable_items(info, "info")
+            return Stepped(number, [reward], terminated, truncated, [], sent_info, texts)
         OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, _NOT_REPORTED)
         return None
 
-    def _quick_scored_step(self, number: int, wanted: frozenset[str]) -> Stepped | None:
+    def _quick_scored_step(self, number: int, paths: frozenset[str]) -> Stepped | None:
         env, action = self._open_env(), _action(self._memory(), self._row, 0)
-        self._observe(wanted)
+        self._observe(paths)
         observation, reward, terminated, truncated, info = take_step(env, action)
         success = success_of(info)
-        texts = self._write(observation, wanted)
+        texts = self._write(observation, paths)
         if texts:
             return Stepped(number, [reward], terminated, truncated, [success], {}, texts)
         code = SUCCESSES.index(success)
@@ -274,7 +283,7 @@ class Session:
         return None
 
     def _load_policy(self, request: LoadPolicy) -> PolicyLoaded:
-        self._turn.policy = True
+        self._turn.policy = True  # from here on an exception is the policy's
         self._close_policy()
         spaces = decode_spaces(request.observation_space, request.action_space)
         caller = make_caller(request.policy, request.benchmark, spaces)
@@ -282,9 +291,9 @@ class Session:
         return PolicyLoaded(request.id, self._player.facts, 0)
 
     def _play(self, request: Play) -> Played:
-        env, _ = self._open_env(), self._memory()
+        env, _ = self._open_env(), self._memory()  # the pulse is in the memory
         if self._player is None:
-            raise ContractError("No policy is loaded here.")
+            raise ContractError("No policy is loaded in this worker.")
         return play(request, self._player, env, self._turn, self._observe, self._show)
 
     def _render(self, request: Render) -> Returned:
@@ -305,42 +314,46 @@ class Session:
         try:
             return Returned(request.id, portable(value))
         except NotPortable as exc:
-            raise ContractError(f"{request.name!r} cannot cross to this process: {exc}.") from exc
+            raise ContractError(
+                f"{request.name!r} cannot cross to another process: {exc}."
+            ) from exc
 
     def _observe(self, paths: Collection[str] | None) -> frozenset[str]:
-        wanted = self._every if paths is None else frozenset(paths)
-        drawn = self._needs if self._needs is not None and wanted else wanted
+        """Set which leaves the env must fill next, None = all, and return them."""
+        observed = self._all_leaves if paths is None else frozenset(paths)
+        drawn = self._needs if self._needs is not None and observed else observed
         for observer in self._observers:
             observer.observing = drawn
-        return wanted
+        return observed
 
-    def _write(self, observation: Any, wanted: frozenset[str]) -> dict[str, str]:
-        """Put an observation into shared memory; texts, which have no place there, are returned."""
+    def _write(self, observation: Any, paths: frozenset[str]) -> dict[str, str]:
+        """Write leaves of an observation into shared memory, and return those that are texts."""
         texts: dict[str, str] = {}
-        if not wanted:
+        if not paths:
             return texts
-        everything = wanted is self._every or self._converter is not None
+        everything = paths is self._all_leaves or self._converter is not None
         shown = self._show(observation)
         for writer in self._writers:
-            if everything or writer.leaf.path in wanted:
+            if everything or writer.leaf.path in paths:
                 writer.write(shown, texts)
         return texts
 
-    def _portable_items(self, values: object, what: str) -> dict[str, Any]:
-        """The items that can cross; others are left out, and named once in the log."""
+    def _portable_items(self, values: object, name: str) -> dict[str, Any]:
+        """Return the items that can be sent; the log names each other one once."""
         if type(values) is dict and not values:
             return values
         if not isinstance(values, Mapping):
-            raise ContractError(f"{what} must be a mapping, found {type(values).__name__}.")
-        crossing: dict[str, Any] = {}
+            raise ContractError(f"{name} must be a mapping, found {type(values).__name__}.")
+        items: dict[str, Any] = {}
         for key, value in values.items():
             try:
-                crossing |= portable({key: value})
+                items |= portable({key: value})
             except NotPortable as exc:
+                # A limit, because the names in messages may differ at every step.
                 if str(exc) not in self._reported and len(self._reported) < 100:
                     self._reported.add(str(exc))
-                    print(f"envhub: left out of {what}: {exc}", flush=True)  # noqa: T201
-        return crossing
+                    print(f"envhub: left out of {name}: {exc}", flush=True)  # noqa: T201
+        return items
 
     def _open_env(self) -> AnyEnv:
         if self._env is None:
@@ -349,12 +362,13 @@ class Session:
 
     def _memory(self) -> Buffers:
         if self._buffers is None:
-            raise ContractError("No memory is attached.")
+            raise ContractError("No shared memory is attached.")
         return self._buffers
 
 
 def _action(buffers: Buffers, row: int, index: int) -> Any:
     if buffers.actions is None:
-        raise ContractError("Actions of this space do not live in shared memory.")
+        raise ContractError("Actions of this space are not in shared memory.")
     action = buffers.actions[row, index]
+    # A copy: an env may keep its action, and the host overwrites the memory.
     return action.copy() if isinstance(action, np.ndarray) else action

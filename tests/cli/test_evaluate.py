@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -432,15 +433,17 @@ def no_space(out: Path) -> Answer:
     return Answer(2, "", said)
 
 
-def test_a_full_disk_in_the_middle_of_a_run(out, gate, reference):
-    """`/dev/full` refuses one file as a full disk does, without any rights."""
+def test_a_disk_that_refuses_in_the_middle_of_a_run(out, gate, reference):
+    """A limit on the size of files refuses as a full disk does, without any rights."""
     (gate / "near.1").touch()
     question = ("eval", "./run_walk", *QUESTION, "--env-arg", f"gate={gate}", "--workers", 1)
     with ending(start(*question, "--out", out)) as command:
         wait_until((gate / "near.1.waiting").exists)
-        (out / "actions" / ".1.npy.part").symlink_to("/dev/full")
+        resource.prlimit(command.pid, resource.RLIMIT_FSIZE, (10, 10))
         (gate / "near.1").unlink()
-        assert ended(command) == no_space(out)
+        answer = ended(command)
+    assert answer == Answer(2, "", f"envhub: {out} cannot be written: File too large.\n")
+    assert not list(out.rglob("*.part"))
     assert list(outcomes(out)) == [("near", 0)]
     resume(out, reference)
 

@@ -27,10 +27,10 @@ BAD = {
         "ModuleNotFoundError: No module named 'a_simulator_that_nobody_has'",
         "declare it at the top of the file",
     ),
-    "no_benchmark": ("env.py is no benchmark: it has neither", "Add one of them."),
+    "no_benchmark": ("env.py is not a benchmark: it has neither", "Add one of them."),
     "bad_return": ("make_env must return a gymnasium Env", "at suite / task: an int."),
     "misspelled_hook": (
-        "'misspelled_hook' implements envhub_benchmark, which is no hook; the hooks are",
+        "'misspelled_hook' implements envhub_benchmark, which is not a hook; the hooks are",
         "envhub_benchmarks",
     ),
     "two_benchmarks": ("env.py declares 2 benchmarks; declare one.",),
@@ -56,7 +56,7 @@ class TestBadFiles:
         ("arguments", "said"),
         [
             (["./published", "--env-arg", "size=3"], "takes no argument 'size': leave that"),
-            (["./published", "--env-arg", "n_envs=3"], "n_envs is EnvHub's to give: leave that"),
+            (["./published", "--env-arg", "n_envs=3"], "EnvHub sets n_envs itself: leave that"),
             (["./hooks", "--env-arg", "size=3"], "unexpected keyword argument 'size'"),
         ],
     )

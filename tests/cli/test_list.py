@@ -41,7 +41,7 @@ class TestReferences:
         [
             ("dummy-7", "No installed benchmark is called 'dummy-7'. Did you mean 'dummy-"),
             ("zzz", "called 'zzz'. Available: dummy-00, dummy-01, dummy-02, "),
-            ("yyy", "more. A local one is written ./NAME, one on the Hub owner/repo@"),
+            ("yyy", "more. Write ./NAME for a local benchmark, owner/repo@"),
         ],
     )
     def test_a_name_that_is_not_installed(self, site, name, said):

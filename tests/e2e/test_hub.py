@@ -9,12 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.needs import SANDBOXES, needs_prlimit
 from support.paths import ASSETS, DOCS
+from support.terminal import at_terminal
 
 import envhub
 from envhub import open_run
@@ -244,33 +244,17 @@ def test_consent_in_the_ledger(hub, tmp_path):
     assert run("eval", ref).returncode == 3
 
 
-def at_terminal(answer: str, *arguments: str) -> tuple[int, str]:
-    """Run a command as at a terminal, and type an answer to what it asks."""
-    master, slave = os.openpty()
-    with subprocess.Popen(
-        [*ENVHUB, *arguments], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
-    ) as process:
-        os.close(slave)
-        os.write(master, answer.encode() + b"\n")
-        shown = b""
-        with suppress(OSError):  # the other end is closed when the process ends
-            while part := os.read(master, 2**16):
-                shown += part
-        os.close(master)
-    return process.returncode, shown.decode().replace("\r\n", "\n")
-
-
 def test_agreeing_at_a_terminal(hub):
     first = publish(hub, REACH)
     hub.commit("me/env", {"data.dat": b"\0one", "weights.bin": b"x"})
-    code, shown = at_terminal("n", "trust", "me/env")
+    code, shown = at_terminal([*ENVHUB, "trust", "me/env"], "n")
     assert code == 3, shown
     assert "Changes since" not in shown
     for part in (hub.endpoint, "every byte checked against the commit itself", "1,060  env.py"):
         assert part in shown
     assert "left out    .gitattributes, weights.bin\n" in shown
     assert run("eval", first).returncode == 3
-    code, shown = at_terminal("y", "trust", "me/env")
+    code, shown = at_terminal([*ENVHUB, "trust", "me/env"], "y")
     assert code == 0, shown
     trusted = shown.rpartition("envhub eval ")[2].strip()
     short = ("--episodes", "1", "--task", "reach-red")
@@ -281,7 +265,7 @@ def test_agreeing_at_a_terminal(hub):
 def test_what_has_changed_since_is_shown_before_it_is_asked(hub):
     publish(hub, REACH)
     hub.commit("me/env", {"data.dat": b"\0one", "gone.py": "x = 1\n"})
-    assert at_terminal("y", "trust", "me/env")[0] == 0
+    assert at_terminal([*ENVHUB, "trust", "me/env"], "y")[0] == 0
     block = b"# /// script\n# dependencies = ['numpy']\n# ///\n"
     hub.commit(
         "me/env",
@@ -292,7 +276,7 @@ def test_what_has_changed_since_is_shown_before_it_is_asked(hub):
         },
         delete=["gone.py"],
     )
-    code, shown = at_terminal("n", "trust", "me/env@main")
+    code, shown = at_terminal([*ENVHUB, "trust", "me/env@main"], "n")
     assert code == 3
     question = shown.index("Run this code on this machine")
     for line in (
@@ -389,7 +373,7 @@ def test_info_without_consent_shows_what_is_known(hub):
 
 def test_publish_search_lock(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", hub.token)
-    done = run("publish", str(REACH), "me/reach")
+    done = run("publish", str(REACH), "me/reach", "--yes")
     assert done.returncode == 0, done.stderr
     ref = done.stdout.strip()
     found = json.loads(run("search", "reach", "--json").stdout)["found"]
@@ -423,7 +407,7 @@ def test_publishing_says_what_is_left_out(hub, monkeypatch, tmp_path):
     shutil.copytree(REACH, directory, ignore=shutil.ignore_patterns("__pycache__"))
     (directory / "data").mkdir()
     (directory / "data" / "states.pkl").touch()
-    done = run("publish", str(directory), "me/mine")
+    done = run("publish", str(directory), "me/mine", "--yes")
     assert done.returncode == 0, done.stderr
     assert "never fetched with a benchmark: data/states.pkl." in done.stderr
     files = json.loads(run("info", done.stdout.strip(), "--json").stdout)["files"]

@@ -252,7 +252,7 @@ def test_the_benchmarks_own_conversion_to_lerobots_format():
 
 def test_code_that_is_kept_in_a_sandbox_is_loaded_nowhere_else():
     kept = {"workers": 1, "confinement": Confinement("none", network=True)}
-    with pytest.raises(RunAborted, match="in a sandbox but asks for a process of its own"):
+    with pytest.raises(ContractError, match="in a sandbox and is not loaded outside of it"):
         play("guide", placement="process", **kept)
     # The benchmark's own conversion runs in the worker, wherever the policy is.
     expected = play("guide", workers=0)

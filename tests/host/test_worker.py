@@ -112,7 +112,7 @@ DEATHS = {
     "raises": (WorkerRaised, "RuntimeError: the gripper is stuck"),
     "runs_out_of_memory": (WorkerRaised, "MemoryError"),
     "exits": (WorkerDied, "its process ended with exit code 7."),
-    "is_killed": (WorkerDied, "its process was killed by SIGKILL, most likely by the kernel"),
+    "is_killed": (WorkerDied, "its process was killed by SIGKILL, most likely because"),
     "is_killed_for_memory": (WorkerDied, "its process was killed by SIGKILL, most likely"),
     "crashes": (WorkerDied, "its process was killed by SIGSEGV"),
     "forks_and_dies": (WorkerDied, "its process was killed by SIGKILL"),

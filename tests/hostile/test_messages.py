@@ -103,31 +103,36 @@ def open_files():
 ENDED = "its process was ended, because it "
 ANYWHERE = [
     ("announces_4_gb", WorkerDied, ENDED + "announced 4294967295 bytes; a message has at most"),
-    ("sends_noise", WorkerDied, ENDED + "sent no valid answer"),
+    ("sends_noise", WorkerDied, ENDED + "sent an invalid answer"),
     ("answers_in_another_kind", WorkerDied, ENDED + "answered "),
     ("answers_an_old_request", WorkerDied, ENDED + "answered "),
     ("closes_its_channel", WorkerDied, ENDED + "closed its channel"),
 ]
 ONCE = [
-    ("open", "sends_nothing", WorkerDied, ENDED + "sent no valid answer"),
+    ("open", "sends_nothing", WorkerDied, ENDED + "sent an invalid answer"),
     ("step", "sends_nothing", WorkerDied, ENDED + "answered a step that it never took"),
-    ("reset", "answers_in_another_kind", WorkerDied, ENDED + "answered Stepped where WasReset"),
+    (
+        "reset",
+        "answers_in_another_kind",
+        WorkerDied,
+        ENDED + "answered with Stepped instead of WasReset",
+    ),
     ("step", "sends_half", WorkerTimeout, "no answer within 1.5 s"),
     ("step", "sends_half_and_dies", WorkerDied, "its process ended with exit code 3"),
     ("step", "dribbles", WorkerTimeout, "no answer within 1.5 s"),
     ("step", "answers_another_request", WorkerDied, ENDED + "answered "),
     ("step", "ends_writing", WorkerDied, ENDED + "closed its channel"),
-    ("step", "tells_no_flag", WorkerDied, ENDED + "sent no valid answer: Expected `bool`"),
-    ("step", "tells_too_many_rewards", WorkerDied, ENDED + "took 2 steps when 1 were asked"),
-    ("step", "tells_no_reward", WorkerDied, ENDED + "sent no valid answer"),
-    ("step", "tells_unasked_successes", WorkerDied, ENDED + "told 1 successes for 1 steps"),
-    ("step", "tells_other_texts", WorkerDied, ENDED + "sent the texts ['no'], due were ['word']"),
-    ("step", "tells_a_number_for_a_text", WorkerDied, ENDED + "sent no valid answer"),
-    ("step", "tells_a_lying_array", WorkerDied, ENDED + "sent no valid answer"),
-    ("step", "tells_a_deep_value", WorkerDied, ENDED + "sent no valid answer"),
+    ("step", "tells_no_flag", WorkerDied, ENDED + "sent an invalid answer: Expected `bool`"),
+    ("step", "tells_too_many_rewards", WorkerDied, ENDED + "took 2 steps instead of 1"),
+    ("step", "tells_no_reward", WorkerDied, ENDED + "sent an invalid answer"),
+    ("step", "tells_unasked_successes", WorkerDied, ENDED + "reported 1 successes for 1 steps"),
+    ("step", "tells_other_texts", WorkerDied, ENDED + "sent the texts ['no'] instead of ['word']"),
+    ("step", "tells_a_number_for_a_text", WorkerDied, ENDED + "sent an invalid answer"),
+    ("step", "tells_a_lying_array", WorkerDied, ENDED + "sent an invalid answer"),
+    ("step", "tells_a_deep_value", WorkerDied, ENDED + "sent an invalid answer"),
     ("step", "tells_many_values", WorkerDied, ENDED + "sent an answer of more than"),
     ("open", "tells_a_huge_space", WorkerDied, "because the space is too large"),
-    ("open", "tells_a_space_of_lies", WorkerDied, "because bounds of another shape"),
+    ("open", "tells_a_space_of_lies", WorkerDied, "because the bounds have another shape"),
 ]
 PLACES = {
     "open": "making the env of task 'play' in env 0: ",
@@ -304,7 +309,7 @@ def test_a_worker_that_broke_the_rules_unasked_is_named_when_it_is_asked():
         assert isinstance(error, WorkerDied)
         assert str(error) == (
             "reset of task 'play' in slot 0: its process was ended, because it answered without "
-            "having been asked."
+            "being asked."
         )
     finally:
         board.dispose()

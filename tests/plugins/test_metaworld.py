@@ -183,8 +183,8 @@ def test_without_the_simulator_the_error_says_what_to_install(tmp_path):
         "try: import_metaworld()\nexcept Exception as exc: print(exc)"
     )
     said = python(code, PYTHONPATH=str(tmp_path))
-    assert said.startswith("Meta-World cannot be imported here: No module named metaworld.")
-    assert "pip install 'envhub-metaworld[sim]'" in said
+    assert said.startswith("Meta-World cannot be imported: No module named metaworld.")
+    assert "pip install './plugins/metaworld[sim]'" in said
 
 
 @needs_metaworld
@@ -263,9 +263,9 @@ def test_a_version_that_was_not_compared_is_reset_as_it_resets_itself(version, l
         for env in (mine, own):
             env.seed(3)
         sys.setprofile(lambda frame, event, _: called.add(frame.f_code.co_name))
-        state, _ = simulator.place_anew(mine)
+        state, _ = simulator.reset_simulator(mine)
         sys.setprofile(None)
-        print("_place_at_rest" in called, state.tobytes() == own.reset()[0].tobytes())
+        print("_place_without_physics" in called, state.tobytes() == own.reset()[0].tobytes())
     """
     assert python(script, PYTHONPATH=str(tmp_path)) == f"{left_out} True\n"
 

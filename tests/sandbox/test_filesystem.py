@@ -30,8 +30,62 @@ def venv(directory: Path, home: Path) -> Path:
 def test_another_interpreter(tmp_path):
     python = venv(tmp_path, tmp_path / "venv")
     found = set(filesystem.interpreter_paths(python))
-    shown = {tmp_path / "venv", tmp_path / "base", tmp_path / "links/python3"}
-    assert found == {*shown, PACKAGE}
+    of_venv = {tmp_path / "venv" / name for name in ("bin", "lib", "pyvenv.cfg")}
+    of_base = {tmp_path / "base" / name for name in ("bin", "lib")}
+    assert found == {*of_venv, *of_base, tmp_path / "links/python3", PACKAGE}
+
+
+def test_only_what_is_an_interpreters_own_is_shown_of_its_directory(tmp_path):
+    """Not what people keep beside it: settings with passwords, other environments, a project."""
+    python = venv(tmp_path, tmp_path / "venv")
+    needed = (
+        "share/data", "include/python3.11/Python.h", "etc/fonts/fonts.conf", "ssl/cert.pem",
+        "nvvm/libdevice/libdevice.10.bc", "x86_64-conda-linux-gnu/sysroot/lib",
+    )  # fmt: skip
+    for prefix in ("venv", "base"):
+        for name in (*needed, *SECRETS):
+            (tmp_path / prefix / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / prefix / name).touch()
+    (tmp_path / "private").mkdir()
+    (tmp_path / "venv/libexec").symlink_to(tmp_path / "private")
+    (tmp_path / "venv/lib64").symlink_to("lib")
+    shown = filesystem.interpreter_paths(python)
+    assert not is_shown(tmp_path / "private", shown)
+    assert tmp_path / "venv/lib64" in shown
+    for prefix in ("venv", "base"):
+        hidden = [name for name in SECRETS if is_shown(tmp_path / prefix / name, shown)]
+        assert hidden == []
+        assert all(is_shown(tmp_path / prefix / name, shown) for name in needed)
+
+
+SECRETS = (
+    "pip.conf", "uv.toml", ".netrc", "_netrc", ".pypirc", ".condarc", "condarc", ".condarc.d/a.yml",
+    "etc/pip.conf", "etc/conda/activate.d/token.sh", "etc/xdg/pip/pip.conf", "conda-meta/history",
+    "envs/other/pip.conf", "pkgs/urls.txt", ".env", "project.py", "ssl/private/key.pem",
+)  # fmt: skip
+
+
+def is_shown(path: Path, shown: tuple[Path, ...]) -> bool:
+    return any(path.is_relative_to(above) for above in shown)
+
+
+def test_settings_beside_the_systems_programs(tmp_path):
+    for name in ("bin/tool", "lib/library.so", "local/cuda/lib/library.so", "local/bin/tool"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    (tmp_path / "local/etc").mkdir()
+    (tmp_path / "lib64").symlink_to("lib")
+    (tmp_path / "local/settings").symlink_to("etc")
+    assert list(filesystem.shown_of_system(tmp_path)) == [tmp_path]
+    for name in ("pip.conf", ".netrc", "local/pip.conf", "local/etc/gitconfig"):
+        (tmp_path / name).touch()
+        shown = tuple(filesystem.shown_of_system(tmp_path))
+        assert tmp_path / "lib64" in shown
+        assert (tmp_path / "local/settings" in shown) == (name != "local/etc/gitconfig")
+        assert not is_shown(tmp_path / name, shown)
+        for kept in ("bin/tool", "lib/library.so", "local/cuda/lib/library.so", "local/bin/tool"):
+            assert is_shown(tmp_path / kept, shown)
+        (tmp_path / name).unlink()
 
 
 def test_one_in_the_home_itself(tmp_path, monkeypatch):
@@ -49,7 +103,7 @@ def test_one_without_an_environment(tmp_path):
     (tmp_path / "opt/bin").mkdir(parents=True)
     python = tmp_path / "opt/bin/python3"
     python.write_text("")
-    assert set(filesystem.interpreter_paths(python)) == {tmp_path / "opt", PACKAGE}
+    assert set(filesystem.interpreter_paths(python)) == {tmp_path / "opt/bin", PACKAGE}
 
 
 def test_directories_of_packages_on_the_path(tmp_path, monkeypatch):
@@ -98,6 +152,24 @@ class TestFiles:
         answer = sandbox.run(self.READ, given=str(key))
         assert answer in ("FileNotFoundError", "PermissionError")
 
+    def test_settings_beside_the_interpreter(self, sandbox):
+        """Where people keep the password of their package index."""
+        home = sandbox.shown.parent / "venv"
+        argv = (sandbox.python, "-m", "venv", "--without-pip", str(home))
+        subprocess.run(argv, check=True)
+        names = ("pip.conf", "uv.toml", ".netrc", ".condarc", "etc/conda/condarc", "envs/a/b")
+        for name in names:
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            sandbox.file(home / name, "https://me:password@index")
+        program = """if True:
+            result = [attempt(lambda: open(path).read()) for path in given]
+        """
+        sandbox.python = str(home / "bin/python")
+        paths = [str(home / name) for name in (*names, "pyvenv.cfg")]
+        *secrets, own = sandbox.run(program, given=paths)
+        assert set(secrets) <= {"FileNotFoundError", "PermissionError"}, secrets
+        assert own.startswith("home = ")
+
     def test_home_is_the_scratch_directory(self, sandbox):
         program = "from pathlib import Path; result = [str(Path.home()), str(Path.cwd())]"
         assert sandbox.run(program) == [str(sandbox.scratch)] * 2
@@ -135,7 +207,7 @@ class TestFiles:
             result = [attempt(open, path, "w") for path in given]
         """
         places = ("/usr/bin", "/etc", "/", "/dev", "/proc", "/sys/devices/system", "/var/tmp")
-        directories = (sandbox.shown, sandbox.home, sys.prefix, ROOT / "envhub", *places)
+        directories = (sandbox.shown, sandbox.home, f"{sys.prefix}/lib", ROOT / "envhub", *places)
         paths = [str(Path(directory, "envhub-test")) for directory in directories]
         answer = sandbox.run(program, given=paths)
         assert set(answer) <= {"FileNotFoundError", "PermissionError", "OSError"}, answer
@@ -150,6 +222,26 @@ class TestFiles:
     def test_what_is_shown_can_be_read(self, sandbox):
         file = sandbox.file(sandbox.shown / "env.py", "code")
         assert sandbox.run(self.READ, given=str(file)) == "code"
+
+    def test_leases_and_notices(self, sandbox):
+        """Leases hold up whoever opens a file to write; notices tell when others use one."""
+        program = """if True:
+            import ctypes, fcntl, os, signal
+            signal.signal(signal.SIGIO, signal.SIG_IGN)
+            directory = os.open(given, os.O_RDONLY | os.O_DIRECTORY)
+            file = os.open(given + "/env.py", os.O_RDONLY)
+            libc = ctypes.CDLL(None, use_errno=True)
+            watcher = libc.inotify_init1(os.O_CLOEXEC)
+            result = [
+                attempt(fcntl.fcntl, file, 1024, fcntl.F_RDLCK),  # F_SETLEASE
+                attempt(fcntl.fcntl, directory, 1026, 0x8000003F),  # F_NOTIFY, of everything
+                attempt(fcntl.fcntl, directory, 1040, bytes(16)),  # F_SETDELEG, a newer lease
+                libc.inotify_add_watch(watcher, given.encode(), 0xFFF) < 0 or "watches",
+            ]
+        """
+        sandbox.file(sandbox.shown / "env.py", "code")
+        answer = sandbox.run(program, given=str(sandbox.shown))
+        assert answer == ["OSError", "OSError", "OSError", True]
 
     def test_no_device_nodes(self, sandbox):
         program = """if True:

@@ -81,6 +81,12 @@ class TestFilter:
             (("ioctl", 1, 0x5412), "EPERM"),
             (("ioctl", 1, 0x40086602), "EPERM"),
             (("ioctl", 1, 0xC0106407), "allow"),
+            (("fcntl", 3, 1030, 10), "allow"),  # F_DUPFD_CLOEXEC
+            (("fcntl", 3, 1033, 7), "allow"),  # F_ADD_SEALS
+            (("fcntl", 3, 1024, 0), "EINVAL"),
+            (("fcntl", 3, 1026, 0x3F), "EINVAL"),
+            (("fcntl", 3, 1040), "EINVAL"),
+            (("inotify_add_watch", 3), "EPERM"),
             (("kill", 7), "allow"),
             (("truncate",), "allow"),
             ((470,), "ENOSYS"),
@@ -124,7 +130,9 @@ class TestFilter:
         assert judge("socket", 40) == "EPERM"
         assert judge("fchmod", 3) == ("nothing" if root else "allow")
         assert judge("unshare", 0x10000000) == "EPERM"
-        assert judge("connect", 3) == judge("shmget", 1) == "allow"
+        assert judge("connect", 3) == judge("shmget", 1) == judge("fcntl", 3, 6) == "allow"
+        assert judge("fcntl", 3, 1024) == judge("fcntl", 3, 1026) == "EINVAL"
+        assert judge("inotify_add_watch", 3) == "EPERM"
 
     def test_machines_that_it_is_not_written_for(self, monkeypatch):
         monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="riscv64"))

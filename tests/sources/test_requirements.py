@@ -1,9 +1,13 @@
 """The requirements that an env file declares."""
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from envhub.errors import ContractError
-from envhub.sources.requirements import Requirements, read_requirements
+from envhub.sources.requirements import Requirements, _find_blocks, read_requirements
 
 
 def block(*lines: str) -> str:
@@ -55,5 +59,34 @@ def test_what_is_refused(lines, message):
 
 
 def test_two_blocks_are_refused():
-    with pytest.raises(ContractError, match="more than one requirements block"):
+    with pytest.raises(ContractError, match=r"^env\.py, line 6: more than one requirements block"):
         read_requirements(block("dependencies = []") + block("dependencies = []"))
+
+
+def test_a_byte_order_mark_hides_nothing():
+    text = block('dependencies = ["a"]').removeprefix("import os\n")
+    assert read_requirements("\ufeff" + text) == Requirements(None, ("a",))
+
+
+PEP_723 = re.compile(r"(?m)^# /// script$\s(?P<content>(^#(| .*)$\s)+)^# ///$")
+"""The regular expression of the reference implementation."""
+LINES = st.sampled_from(
+    ["# /// script", "# ///", "#", "# dependencies = ['a']", "# [tool]", "#x", "x = 1", "# /// x"]
+)
+
+
+@given(st.lists(LINES, max_size=12))
+def test_blocks_are_those_of_the_reference_implementation(lines):
+    text = "\n".join(lines) + "\n"
+    found = ["\n".join(block.lines) for block in _find_blocks(text, "env.py")]
+    expected = [
+        "\n".join(line[2:] for line in match["content"].splitlines())
+        for match in PEP_723.finditer(text)
+    ]
+    assert found == expected
+
+
+def test_the_line_that_is_wrong_is_named():
+    text = block('requires-python = ">=3.11"', "dependencies = [", '  "a",', '  "-r b",', "]")
+    with pytest.raises(ContractError, match=r"^envs/env\.py, line 6: '-r b' is not a valid"):
+        read_requirements(text, "envs/env.py")

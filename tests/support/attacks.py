@@ -64,7 +64,7 @@ def envhub(
 def python(code: str, *arguments: object, **more: str) -> "subprocess.CompletedProcess[str]":
     """A program."""
     return subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-P", "-c", code, *map(str, arguments)],
         env={**os.environ, **more},
         capture_output=True,
         text=True,

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from envhub_metaworld.simulator import build, import_metaworld, place_anew
+from envhub_metaworld.simulator import build, import_metaworld, reset_simulator
 
 STEPS = 20
 SCRATCH = re.compile("efc_|.*island|.*timer")
@@ -43,7 +43,7 @@ def compare(name: str, seeds: int) -> set[str]:
     for seed in range(seeds):
         for simulator in (mine, own):
             simulator.seed(seed)
-        state, other = place_anew(mine)[0], own.reset()[0]
+        state, other = reset_simulator(mine)[0], own.reset()[0]
         found |= differing(mine, own) | ({"state"} if not _same(state, other) else set())
         expert = ENV_POLICY_MAP[name]()
         for _ in range(STEPS):

@@ -476,6 +476,7 @@ def test_wrappers_see_masked_resets(joints):
 
 # Envs that break their contract
 
+FLAGS = "step() must return a number as reward and two flags, found "
 SHAPE = "Observation 'state' has shape (4,); its space says (3,)."
 BREAKS = [
     ("wrong shape", SHAPE),
@@ -506,9 +507,9 @@ def fragile():
         *BREAKS,
         ("four values", STEP),
         ("a list", STEP),
-        ("no reward", "step() returned no number and two flags: None, False, False."),
-        ("reward in words", "step() returned no number and two flags: 'much', False, False."),
-        ("two rewards", "step() returned no number and two flags: array([1., 1.]), False, False."),
+        ("no reward", FLAGS + "None, False, False."),
+        ("reward in words", FLAGS + "'much', False, False."),
+        ("two rewards", FLAGS + "array([1., 1.]), False, False."),
         ("raises", "RuntimeError: the arm broke"),
         ("exits", "SystemExit: 3"),
     ],

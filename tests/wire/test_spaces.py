@@ -205,7 +205,7 @@ def test_a_space_nested_too_deep_is_refused():
     spec = MultiBinarySpec(1)
     for _ in range(5000):
         spec = TupleSpec((spec,))
-    with pytest.raises(ValueError, match="no such space"):
+    with pytest.raises(ValueError, match="not a valid space"):
         decode_space(spec)
 
 

@@ -95,7 +95,7 @@ BAD_FILES = {
     "no_benchmark": (
         ContractError,
         (
-            "env.py is no benchmark: it has neither a function make_env(n_envs, ...) nor hooks"
+            "env.py is not a benchmark: it has neither a function make_env(n_envs, ...) nor hooks"
             " marked with @envhub.hookimpl. Add one of them."
         ),
     ),
@@ -103,8 +103,8 @@ BAD_FILES = {
     "misspelled_hook": (
         PluginError,
         (
-            "Plugin 'misspelled_hook' implements envhub_benchmark, which is no hook; the hooks are"
-            " envhub_benchmarks, envhub_episode_finished, envhub_run_finished,"
+            "Plugin 'misspelled_hook' implements envhub_benchmark, which is not a hook; the hooks"
+            " are envhub_benchmarks, envhub_episode_finished, envhub_run_finished,"
             " envhub_run_started, envhub_wrap_env."
         ),
     ),

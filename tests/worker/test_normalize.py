@@ -171,13 +171,13 @@ REFUSED = {
         QuacksLikeEnv,
         1,
         (),
-        "found a support.reaching.QuacksLikeEnv, which is like an Env but is none (it must be gym",
+        "found a support.reaching.QuacksLikeEnv, which is like an Env but is not a subclass of gym",
     ),
     "like a VectorEnv": (
         QuacksLikeVectorEnv,
         2,
         (),
-        "found a support.reaching.QuacksLikeVectorEnv, which is like a VectorEnv but is none (it",
+        "found a support.reaching.QuacksLikeVectorEnv, which is like a VectorEnv but is not a",
     ),
     "steps only": (StepsOnly, 1, (), f"found a {__name__}.StepsOnly."),
     # Mappings
@@ -207,13 +207,13 @@ REFUSED = {
         lambda: {"near": {"a": Reach()}, "b": Reach()},
         1,
         ("b",),
-        "key 'b' holds a support.reaching.Reach beside mappings.",
+        "key 'b' holds a support.reaching.Reach, while other keys hold mappings.",
     ),
     "a VectorEnv beside mappings": (
         lambda: {"b": vector(1), "near": {"a": Reach()}},
         1,
         ("b",),
-        "key 'b' holds a gymnasium.vector.sync_vector_env.SyncVectorEnv beside mappings.",
+        "key 'b' holds a gymnasium.vector.sync_vector_env.SyncVectorEnv, while other keys hold",
     ),
     # Keys
     "a bool": (lambda: {True: Reach}, 1, (True,), "found the key True, which is neither text"),
@@ -337,7 +337,7 @@ REFUSED = {
         lambda: QuacksLikeEnv,
         1,
         ("walk", "walk"),
-        "a callable that made a support.reaching.QuacksLikeEnv, which is like an Env but is none",
+        "a callable that made a support.reaching.QuacksLikeEnv, which is like an Env but is not a",
     ),
     "a list of callables that make vector envs": (
         lambda: [lambda: vector(2), lambda: vector(2)],

@@ -57,10 +57,10 @@ class TestArguments:
                 {"size": 2},
                 "make_env(n_envs=1) takes no argument 'size': leave that --env-arg out.",
             ),
-            ({"n_envs": 4}, "n_envs is EnvHub's to give: leave that --env-arg out."),
+            ({"n_envs": 4}, "EnvHub sets n_envs itself: leave that --env-arg out."),
             (
                 {"use_async_envs": True},
-                "use_async_envs is EnvHub's to give: leave that --env-arg out.",
+                "EnvHub sets use_async_envs itself: leave that --env-arg out.",
             ),
         ],
     )

@@ -17,16 +17,16 @@ CHUNK = 5
 class Network:
     needs = frozenset({"agent_pos", "environment_state"})  # so that no picture is drawn
     format = "lerobot"  # tensors, under LeRobot's names
-    batch = 8  # every call has 8 rows: sums of products differ in their last bits with the number
+    batch = 8  # every call has 8 rows: matrix products depend on their number in the last bits
 
     def __init__(self, network: nn.Module) -> None:
         self._network = network
 
     @torch.inference_mode()
     def act(self, obs: Mapping[str, Any], episodes: Sequence[Context]) -> torch.Tensor:
-        """A chunk of actions a row."""
-        seen = (obs["observation.state"], obs["observation.environment_state"])
-        return self._network(torch.cat(seen, dim=-1)).unflatten(-1, (CHUNK, 2))
+        """Return a chunk of actions per row."""
+        inputs = (obs["observation.state"], obs["observation.environment_state"])
+        return self._network(torch.cat(inputs, dim=-1)).unflatten(-1, (CHUNK, 2))
 
 
 def make_policy(benchmark: Benchmark, observation_space: Any, action_space: Any) -> Network:
@@ -37,6 +37,6 @@ def make_policy(benchmark: Benchmark, observation_space: Any, action_space: Any)
 
 
 def weights() -> dict[str, torch.Tensor]:
-    """In place of a checkpoint: from the point (0, 1) to the goal (2, 3), in every action alike."""
+    """Instead of a checkpoint: every action moves the point (inputs 0, 1) to the goal (2, 3)."""
     ahead = torch.tensor([[-4.0, 0.0, 4.0, 0.0], [0.0, -4.0, 0.0, 4.0]])
     return {"weight": ahead.repeat(CHUNK, 1), "bias": torch.zeros(2 * CHUNK)}

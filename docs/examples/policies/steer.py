@@ -18,7 +18,7 @@ class Steer:
         self._gain = gain
 
     def act(self, obs: Mapping[str, np.ndarray], episodes: Sequence[Context]) -> np.ndarray:
-        """One action a row; the rows do not influence each other."""
+        """Return one action per row; the rows do not influence each other."""
         gap = obs["environment_state"] - obs["agent_pos"]
         return np.clip(self._gain * gap, -1.0, 1.0)
 

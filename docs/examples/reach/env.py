@@ -1,8 +1,8 @@
-"""Reach: a point moves over a table to a goal. A whole benchmark in two small files.
+"""Reach: a point moves over a table to a goal. A complete benchmark in two small files.
 
-Try it:
+Try it from the root of the repository:
 
-    envhub info docs/examples/reach     (write ./ before it where you are)
+    envhub info ./docs/examples/reach
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def envhub_benchmarks() -> Iterable[Benchmark]:
 
 
 def make(task: Task, size: int = 64) -> Table:
-    """The env of a task; nothing is drawn before somebody observes."""
+    """Make the env of a task; it draws nothing before its first observation."""
     return Table(float(task.args["distance"]), size)
 
 

@@ -7,19 +7,24 @@
 
 `python -m envhub.testing.hub DIR` serves a directory to a shell.
 
-A request becomes a `Call` (server.py), finds its function in a table (routes.py) and becomes an
-`Answer` (reading.py, writing.py, fetching.py), out of what `git` says (git.py, store.py).
+A request becomes a `Call` (server.py), a table finds its function (routes.py), and the function
+makes an `Answer` (reading.py, writing.py, fetching.py) with the help of `git` (git.py, store.py).
 """
 
 from envhub.testing.hub.faults import (
     Cut,
+    Endless,
     Fault,
     Gated,
+    Header,
+    MoreBytes,
     OtherCommit,
+    Redirect,
     Slow,
     Status,
     Symlink,
     WrongBytes,
+    WrongSize,
     WrongTree,
 )
 from envhub.testing.hub.git import GitFailed, Link
@@ -27,6 +32,7 @@ from envhub.testing.hub.local import LocalHub
 from envhub.testing.hub.messages import Request
 
 __all__ = [
-    "Cut", "Fault", "Gated", "GitFailed", "Link", "LocalHub", "OtherCommit", "Request", "Slow",
-    "Status", "Symlink", "WrongBytes", "WrongTree",
+    "Cut", "Endless", "Fault", "Gated", "GitFailed", "Header", "Link", "LocalHub", "MoreBytes",
+    "OtherCommit", "Redirect", "Request", "Slow", "Status", "Symlink", "WrongBytes", "WrongSize",
+    "WrongTree",
 ]  # fmt: skip

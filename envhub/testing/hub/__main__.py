@@ -1,4 +1,4 @@
-"""`python -m envhub.testing.hub DIR`: a Hub for a shell, until it is interrupted."""
+"""`python -m envhub.testing.hub DIR`: serve a Hub to a shell until interrupted."""
 
 import signal
 from pathlib import Path
@@ -14,10 +14,10 @@ from envhub.testing.hub.local import LocalHub
 def main(directory: Path, port: int) -> None:
     """Serve the bare git repositories of DIRECTORY as a Hugging Face Hub on loopback.
 
-    Prints what a shell has to export to use it.
+    Prints the variables that a shell has to export to use it.
     """
     signals = {signal.SIGINT, signal.SIGTERM}
-    # Before there are threads, which would get the signals instead.
+    # Before any thread starts, because it would get the signals instead.
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     with LocalHub(directory, port=port) as hub:
         click.echo(f"export HF_ENDPOINT={hub.endpoint} HF_TOKEN={hub.token}")

@@ -1,4 +1,4 @@
-"""Who may have what, and the answers for what there is not."""
+"""Check access, and make the answers for missing repositories, revisions and files."""
 
 from urllib.parse import unquote
 
@@ -12,15 +12,15 @@ _CHALLENGE = {"WWW-Authenticate": 'Basic realm="LocalHub", charset="UTF-8"'}
 
 
 def find(call: Call, segment: str | None, name: str) -> Stored:
-    """The repository that an address speaks of.
+    """Return the repository that an address names.
 
     Args:
-        call: Who asks.
+        call: The request.
         segment: `datasets`, or anything else for a model.
         name: The repository's full name.
 
     Raises:
-        Refused: It is not there, or not for whoever asks: a Hub does not say which.
+        Refused: The repository does not exist, or is private: a Hub does not say which.
     """
     kind: Kind = "dataset" if segment == "datasets" else "model"
     stored = call.store.find(name, kind)
@@ -33,19 +33,19 @@ def find(call: Call, segment: str | None, name: str) -> Stored:
 
 
 def require_token(call: Call) -> None:
-    """Refuse whoever comes without a token."""
+    """Refuse a request without the token."""
     if not call.authorized:
         raise Refused(401, "Invalid username or password.", headers=_CHALLENGE)
 
 
 def require_content(call: Call, stored: Stored) -> None:
-    """Refuse the content of a gated repository to whoever comes without a token."""
+    """Refuse the content of a gated repository to a request without the token."""
     if stored.gated and not call.authorized:
         raise gated(call)
 
 
 def gated(call: Call) -> Refused:
-    """What is said about content that has to be asked for."""
+    """Return the refusal of gated content."""
     if call.authorized:
         return Refused(403, "Access is restricted and you are not in the authorized list.",
                        code="GatedRepo")  # fmt: skip
@@ -54,10 +54,10 @@ def gated(call: Call) -> Refused:
 
 
 def commit_of(call: Call, stored: Stored, quoted: str) -> str:
-    """The commit that a revision in an address stands for.
+    """Return the commit that a revision in an address means.
 
     Raises:
-        Refused: There is none.
+        Refused: The revision does not exist.
     """
     revision = unquote(quoted)
     commit = stored.repository.commit_of(revision)
@@ -69,6 +69,6 @@ def commit_of(call: Call, stored: Stored, quoted: str) -> str:
 
 
 def no_entry(commit: str) -> Refused:
-    """What is said about a path that a commit does not have."""
+    """Return the refusal of a path that a commit does not have."""
     headers = {"X-Repo-Commit": commit}
     return Refused(404, "Entry not found", code="EntryNotFound", headers=headers)

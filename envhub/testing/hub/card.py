@@ -1,4 +1,4 @@
-"""What a repository's card, its `README.md`, says about it."""
+"""Read a repository's card, its `README.md`."""
 
 import re
 
@@ -8,14 +8,14 @@ _BLOCK = re.compile(r"^tags:[ \t]*\n((?:[ \t]*-[ \t].*\n)*)", re.MULTILINE)
 
 
 def tags_of(card: str) -> list[str]:
-    """The tags in a card's front matter, as `tags: [a, b]` or one a line."""
-    found = _FRONT_MATTER.match(card.replace("\r\n", "\n"))
-    if found is None:
+    """Return the tags in a card's front matter, written as `tags: [a, b]` or one per line."""
+    front_matter = _FRONT_MATTER.match(card.replace("\r\n", "\n"))
+    if front_matter is None:
         return []
-    if inline := _INLINE.search(found[1]):
-        written = inline[1].split(",")
-    elif block := _BLOCK.search(found[1]):
-        written = [line.strip().removeprefix("-") for line in block[1].splitlines()]
+    if inline := _INLINE.search(front_matter[1]):
+        items = inline[1].split(",")
+    elif block := _BLOCK.search(front_matter[1]):
+        items = [line.strip().removeprefix("-") for line in block[1].splitlines()]
     else:
         return []
-    return [tag for tag in (text.strip().strip("\"'") for text in written) if tag]
+    return [tag for tag in (item.strip().strip("\"'") for item in items) if tag]

@@ -11,7 +11,7 @@ from envhub.testing.hub.messages import Answer, Call, Refused
 def advertise(call: Call, segment: str | None, name: str) -> Answer:
     """`GET /owner/name/info/refs?service=git-upload-pack`."""
     if call.query.get("service") != ["git-upload-pack"]:
-        raise Refused(403, "A local Hub is fetched from, with the smart protocol; no more.")
+        raise Refused(403, "A local Hub supports only fetching, with the smart protocol.")
     return _backend(call, segment, name, "info/refs")
 
 
@@ -36,12 +36,12 @@ def _backend(call: Call, segment: str | None, name: str, service: str) -> Answer
         "HTTP_GIT_PROTOCOL": call.headers.get("git-protocol", ""),
         "GIT_PROTOCOL": call.headers.get("git-protocol", ""),
     }
-    # It ends with an error also where it has said what is wrong in the protocol: "not our ref".
+    # The exit code is ignored: errors such as "not our ref" are also reported in the protocol.
     return _answer(run_git(path, "http-backend", stdin=call.body, variables=variables).stdout)
 
 
 def _answer(output: bytes) -> Answer:
-    """What a CGI program writes: headers, an empty line, the body."""
+    """Parse the output of a CGI program: headers, an empty line, the body."""
     head, _, body = output.partition(b"\r\n\r\n")
     headers = dict(BytesParser().parsebytes(head).items())
     status = int(headers.pop("Status", "200").split()[0])

@@ -21,11 +21,11 @@ _writing = threading.Lock()
 
 
 class GitFailed(RuntimeError):
-    """A `git` command did not do what it was asked for."""
+    """A `git` command failed."""
 
 
 class HeadMoved(RuntimeError):
-    """A commit was made for another head than its branch has."""
+    """A commit was made for a head that its branch no longer has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Blob:
 
     @classmethod
     def of(cls, data: bytes) -> "Blob":
-        """The blob of these bytes."""
+        """Return the blob with these bytes."""
         digest = sha1(b"blob %d\0%b" % (len(data), data), usedforsecurity=False)
         return cls(digest.hexdigest(), data)
 
@@ -71,7 +71,7 @@ class Ref:
 
     @property
     def name(self) -> str:
-        """Its name without `refs/heads/` or `refs/tags/`."""
+        """The name without `refs/heads/` or `refs/tags/`."""
         return self.full.split("/", 2)[2]
 
 
@@ -82,13 +82,13 @@ class Repository:
     path: Path
 
     def init(self) -> None:
-        """Make it, such that any commit can be fetched, also without its blobs."""
+        """Create the repository; allow to fetch any commit, also without its blobs."""
         git(self.path.parent, "init", "--quiet", "--bare", "--initial-branch=main", self.path)
         for option in ("allowFilter", "allowAnySHA1InWant"):
             git(self.path, "config", f"uploadpack.{option}", "true")
 
     def commit_of(self, revision: str) -> str | None:
-        """The commit that a branch, a tag or an (abbreviated) commit id names, if there is one."""
+        """Return the commit that a branch, a tag or an (abbreviated) id names, if it exists."""
         if not _REVISION.fullmatch(revision) or ".." in revision:
             return None
         names = [f"refs/heads/{revision}", f"refs/tags/{revision}"]
@@ -96,12 +96,12 @@ class Repository:
             names.insert(0 if is_commit(revision) else 2, revision)
         if revision.startswith("refs/"):
             names.append(revision)
-        asked = "".join(f"{name}^{{commit}}\n" for name in names).encode()
-        lines = git(self.path, "cat-file", "--batch-check", stdin=asked).decode().splitlines()
+        queries = "".join(f"{name}^{{commit}}\n" for name in names).encode()
+        lines = git(self.path, "cat-file", "--batch-check", stdin=queries).decode().splitlines()
         return next((line.split()[0] for line in lines if " commit " in line), None)
 
     def entries(self, commit: str, path: str = "", *, recursive: bool) -> list[Entry] | None:
-        """The tree at a path of a commit; None if that is no directory."""
+        """Return the entries of a directory of a commit; None if it is not a directory."""
         options = ["-r", "-t"] if recursive else []
         tree = f"{commit}:{path}"
         try:
@@ -112,12 +112,12 @@ class Repository:
         return [_entry(line, f"{path}/" if path else "") for line in lines]
 
     def read(self, commit: str, path: str) -> Blob | None:
-        """The file at a path of a commit; None if there is none."""
-        # `cat-file --batch` reads lines, and takes ../ for a path from where it runs.
-        if "\n" in path or not _can_hold(path):
+        """Return the file at a path of a commit; None if it does not exist."""
+        # `cat-file --batch` reads lines, and resolves ../ from its working directory.
+        if "\n" in path or not _is_allowed(path):
             return None
-        asked = f"{commit}:{path}\n".encode(errors="surrogateescape")
-        answer = git(self.path, "cat-file", "--batch", stdin=asked)
+        query = f"{commit}:{path}\n".encode(errors="surrogateescape")
+        answer = git(self.path, "cat-file", "--batch", stdin=query)
         header, _, rest = answer.partition(b"\n")
         match header.decode(errors="replace").split(" "):
             case [oid, "blob", size]:
@@ -125,13 +125,13 @@ class Repository:
         return None
 
     def refs(self) -> list[Ref]:
-        """All branches and tags."""
+        """Return all branches and tags."""
         form = "--format=%(refname) %(objectname)"
         lines = git(self.path, "for-each-ref", form, "refs/heads", "refs/tags").decode()
         return [Ref(*line.split(" ")) for line in lines.splitlines()]
 
     def time_of(self, commit: str) -> datetime:
-        """When a commit was made."""
+        """Return the time of a commit."""
         shown = git(self.path, "show", "-s", "--format=%ct", commit)
         return datetime.fromtimestamp(int(shown), UTC)
 
@@ -141,24 +141,34 @@ class Repository:
         *,
         message: str,
         branch: str = "main",
+        under: str = "refs/heads/",
         delete: Iterable[str] = (),
         expected: str = "",
     ) -> str:
-        """Add a commit to a branch; a new branch starts where `main` is.
+        """Add a commit to a branch; a new branch starts at the head of `main`.
+
+        Args:
+            files: What to write, by path.
+            message: What the commit says.
+            branch: The name that is moved to it.
+            under: Where that name is; a branch is below `refs/heads/`.
+            delete: Files and directories to delete.
+            expected: What the branch's head must be, or begin with.
 
         Raises:
-            HeadMoved: The branch's head is not the `expected` one, or does not begin so.
+            HeadMoved: The branch's head does not begin with `expected`.
             ValueError: A path leaves the repository or names git's own files.
         """
         deleted = list(delete)
         for path in (*files, *deleted):
-            if not _can_hold(path):
+            if not _is_allowed(path):
                 raise ValueError(f"A repository cannot hold a file at {path!r}.")
         with _writing:
-            parent = self.commit_of(f"refs/heads/{branch}") or self.commit_of("refs/heads/main")
+            name = f"{under}{branch}"
+            parent = self.commit_of(name) or self.commit_of("refs/heads/main")
             if not (parent or "").startswith(expected):
                 raise HeadMoved(f"{branch} is at {parent}, not at {expected}.")
-            stream = _stream(files, deleted, message, branch, parent)
+            stream = _stream(files, deleted, message, name, parent)
             done = git(self.path, "fast-import", "--quiet", "--done", "--date-format=now",
                        stdin=stream)  # fmt: skip
         return done.decode().strip()
@@ -169,23 +179,20 @@ class Repository:
 
 
 def is_commit(revision: str) -> bool:
-    """Whether a revision is the full id of a commit, so that it can mean nothing else."""
+    """Whether a revision is the full id of a commit."""
     return _COMMIT.fullmatch(revision) is not None
 
 
 def git(directory: Path, *arguments: str | Path, stdin: bytes = b"") -> bytes:
-    """Run `git` in a directory.
-
-    Returns:
-        What it wrote.
+    """Run `git` in a directory; return its output.
 
     Raises:
-        GitFailed: It ended with an error, or did not start, or did not end.
+        GitFailed: `git` ended with an error, did not start, or did not end.
     """
     done = run_git(directory, *arguments, stdin=stdin)
     if done.code != 0:
-        said = done.stderr.decode(errors="replace").strip()
-        raise GitFailed(f"`git {arguments[0]}` {process.describe_exit(done.code)}: {said}")
+        stderr = done.stderr.decode(errors="replace").strip()
+        raise GitFailed(f"`git {arguments[0]}` {process.describe_exit(done.code)}: {stderr}")
     return done.stdout
 
 
@@ -195,10 +202,10 @@ def run_git(
     stdin: bytes = b"",
     variables: Mapping[str, str] | None = None,
 ) -> process.FinishedBytes:
-    """Run `git` to whatever end, free of the configuration that its user has.
+    """Run `git` without the user's configuration, whatever its exit code is.
 
     Raises:
-        GitFailed: It did not start, or did not end.
+        GitFailed: `git` did not start, or did not end.
     """
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     env |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
@@ -210,15 +217,15 @@ def run_git(
     return done
 
 
-def _can_hold(path: str) -> bool:
+def _is_allowed(path: str) -> bool:
     parts = path.lower().split("/")
     return "\0" not in path and not {"", ".", "..", ".git"} & set(parts)
 
 
 def _entry(line: str, prefix: str) -> Entry:
-    about, _, path = line.partition("\t")
-    _mode, kind, oid, size = about.split()
-    is_directory = kind == "tree"
+    attributes, _, path = line.partition("\t")
+    _mode, object_type, oid, size = attributes.split()
+    is_directory = object_type == "tree"
     return Entry(prefix + path, oid, 0 if size == "-" else int(size), is_directory)
 
 
@@ -226,13 +233,13 @@ def _stream(
     files: Mapping[str, Content],
     delete: Sequence[str],
     message: str,
-    branch: str,
+    ref: str,
     parent: str | None,
 ) -> bytes:
-    """A commit in the language of `git fast-import`, which answers with the commit's id."""
+    """Return a commit as input for `git fast-import`, which answers with the commit's id."""
     text = message.encode()
     parts = [
-        f"commit refs/heads/{branch}\nmark :1\ncommitter {_AUTHOR} now\n".encode(),
+        f"commit {ref}\nmark :1\ncommitter {_AUTHOR} now\n".encode(),
         b"data %d\n%b\n" % (len(text), text),
     ]
     if parent is not None:
@@ -245,7 +252,7 @@ def _stream(
 
 
 def _stored(content: Content) -> tuple[bytes, bytes]:
-    """The mode and the bytes that git keeps of a file."""
+    """Return the mode and the bytes that git stores for a file."""
     match content:
         case Link(target):
             return b"120000", target.encode()

@@ -1,4 +1,4 @@
-"""A Hub on loopback, as tests use it."""
+"""`LocalHub`: a Hub on loopback, the interface for tests."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,22 +17,22 @@ from envhub.testing.hub.store import Kind, Store
 class LocalHub:
     """A Hugging Face Hub on loopback, over the bare git repositories of a directory.
 
-    The client and the `hf` command take it for the Hub, as far as EnvHub uses that: information,
-    listings, files at a branch, tag or commit, snapshots, new repositories, uploads, search by
-    tag, datasets, and git itself for fetching. Large files (LFS, Xet) and pull requests are not
-    there.
+    The client and the `hf` command work with it as with the Hub, as far as EnvHub uses that:
+    information, listings, files at a branch, tag or commit, snapshots, new repositories, uploads,
+    search by tag, datasets, and fetching with git. Large files (LFS, Xet) and pull requests are not
+    supported.
 
     Attributes:
-        requests: What was asked of it, oldest first. Clear it at will.
-        token: What private and gated repositories, and all changes, need.
+        requests: All requests, oldest first. You may clear the list.
+        token: The token that private and gated repositories, and all changes, need.
     """
 
     def __init__(self, directory: Path | str, *, port: int = 0) -> None:
-        """Describe a Hub; it answers between `start` and `close`, or in a `with` block.
+        """Create a Hub; it answers between `start` and `close`, or in a `with` block.
 
         Args:
-            directory: Where its repositories are, or will be.
-            port: Where it listens; 0 for a free port.
+            directory: The directory of its repositories.
+            port: The port to listen on; 0: a free port.
         """
         self.requests: list[Request] = []
         self.token = f"hf_{secrets.token_hex(16)}"
@@ -42,7 +42,7 @@ class LocalHub:
         self._server: Server | None = None
 
     def start(self) -> None:
-        """Listen. After `close` it can be started again, at the same address."""
+        """Start to listen. After `close` the Hub can be started again, at the same address."""
         if self._server is None:
             self._server = Server(
                 self._port,
@@ -54,7 +54,7 @@ class LocalHub:
             self._port = self._server.server_port
 
     def close(self) -> None:
-        """Stop listening and end all connections. Harmless when repeated."""
+        """Stop listening and close all connections. May be called again."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -73,23 +73,23 @@ class LocalHub:
 
     @property
     def endpoint(self) -> str:
-        """Its address once it has started, for `HF_ENDPOINT` or `endpoint=`."""
+        """The address of the started Hub, for `HF_ENDPOINT` or `endpoint=`."""
         return f"http://127.0.0.1:{self._port}"
 
     def create(
         self, name: str, *, kind: Kind = "model", private: bool = False, gated: bool = False
     ) -> None:
-        """Make a repository, with a first commit as on the Hub.
+        """Create a repository, with a first commit as on the Hub.
 
         Args:
-            name: Its full name, `owner/name`.
-            kind: Whether it is a model or a dataset.
-            private: Whether only the token's owner sees it.
-            gated: Whether everybody sees it, but only the token's owner has its content.
+            name: The full name, `owner/name`.
+            kind: A model or a dataset.
+            private: Whether the repository is visible only with the token.
+            gated: Whether the repository is visible to all, but its content only with the token.
 
         Raises:
-            FileExistsError: There is one of that name.
-            ValueError: It cannot be named so.
+            FileExistsError: The repository already exists.
+            ValueError: The name is not valid.
         """
         self._store.create(name, kind, private=private, gated=gated)
 
@@ -103,36 +103,55 @@ class LocalHub:
         delete: Iterable[str] = (),
         kind: Kind = "model",
     ) -> str:
-        """Add a commit to a branch; a new branch starts where `main` is.
+        """Add a commit to a branch; a new branch starts at the head of `main`.
 
         Args:
             name: The repository.
-            files: What to write: text, bytes, or a `Link`, by path.
-            message: What the commit says.
-            branch: What it is added to.
+            files: The files to write: text, bytes, or a `Link`, by path.
+            message: The commit message.
+            branch: The branch.
             delete: Files and directories to delete.
-            kind: Whether the repository is a model or a dataset.
+            kind: A model or a dataset.
 
         Returns:
             The commit's full id.
 
         Raises:
-            UnknownName: There is no such repository.
+            UnknownName: The repository does not exist.
             ValueError: A path leaves the repository or names git's own files.
         """
         repository = self._store.get(name, kind).repository
         return repository.commit(files, message=message, branch=branch, delete=delete)
 
+    def propose(self, name: str, files: Mapping[str, Content], *, number: int = 1) -> str:
+        """Add a commit that only a pull request has: no branch and no tag leads to it.
+
+        Anybody can make such a commit on the Hub, and whoever knows its id can fetch it from the
+        repository's own address.
+
+        Args:
+            name: The repository.
+            files: What to write, by path.
+            number: Of the pull request.
+
+        Returns:
+            The commit's full id.
+        """
+        repository = self._store.get(name, "model").repository
+        return repository.commit(
+            files, message="Please take this", branch=str(number), under="refs/pr/"
+        )
+
     def tag(self, name: str, tag: str, *, revision: str = "main", kind: Kind = "model") -> None:
-        """Tag a revision; a tag that exists is moved."""
+        """Tag a revision; an existing tag is moved."""
         commit = self.commit_of(name, revision, kind=kind)
         self._store.get(name, kind).repository.point(f"refs/tags/{tag}", commit)
 
     def commit_of(self, name: str, revision: str = "main", *, kind: Kind = "model") -> str:
-        """The full id of the commit that a branch, tag or abbreviated id stands for.
+        """Return the full id of the commit that a branch, tag or abbreviated id means.
 
         Raises:
-            UnknownName: There is no such repository, or no such revision of it.
+            UnknownName: The repository or the revision does not exist.
         """
         repository = self._store.get(name, kind).repository
         commit = repository.commit_of(revision)
@@ -141,16 +160,16 @@ class LocalHub:
         return commit
 
     def misbehave(self, fault: Fault) -> None:
-        """Begin to misbehave, until `behave` is called or the fault's times are over."""
+        """Activate a fault until `behave` is called or the fault's `times` are used up."""
         self._faults.add(fault)
 
     def behave(self) -> None:
-        """End all faults."""
+        """Deactivate all faults."""
         self._faults.clear()
 
     @contextmanager
     def fault(self, fault: Fault) -> Iterator[None]:
-        """Misbehave within a `with` block."""
+        """Activate a fault within a `with` block."""
         self._faults.add(fault)
         try:
             yield

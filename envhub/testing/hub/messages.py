@@ -1,4 +1,4 @@
-"""What goes in and out: calls and answers, and the log's line for one."""
+"""Calls, answers, and the entries of the request log."""
 
 import json
 from collections.abc import Mapping
@@ -15,29 +15,29 @@ class Request:
 
     method: str
     path: str
-    """Without percent signs."""
+    """Unquoted."""
     query: str
     authorized: bool
-    """Whether it came with the Hub's token."""
+    """Whether the request had the Hub's token."""
     token: str | None = field(repr=False)
-    """What it gave as a token, right or wrong."""
+    """The token of the request, right or wrong."""
     range: str | None
-    """The part of a file that it asked for, e.g. `bytes=7-`."""
+    """The requested part of a file, e.g. `bytes=7-`."""
     status: int
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request, and the Hub that it was made to."""
+    """A request, and the Hub that received it."""
 
     method: str
     path: str
-    """Without percent signs, for people."""
+    """Unquoted, for people."""
     quoted: str
-    """The path as it was sent: a revision may hold `%2F`."""
+    """The path as it was sent: a revision may contain `%2F`."""
     query: Mapping[str, list[str]]
     headers: Mapping[str, str]
-    """By their names in small letters."""
+    """By their names in lower case."""
     body: bytes
     token: str | None
     authorized: bool
@@ -46,24 +46,24 @@ class Call:
     faults: Faults
 
     def option(self, name: str) -> bool:
-        """Whether a yes-or-no question of the query is answered with yes."""
+        """Whether an option of the query is true."""
         return self.query.get(name, [""])[-1].lower() in ("true", "1")
 
     def json(self) -> Any:
-        """The body.
+        """Return the decoded body.
 
         Raises:
-            Refused: It is no JSON.
+            Refused: The body is not JSON.
         """
         try:
             return json.loads(self.body or b"{}")
         except ValueError as exc:
-            raise Refused(400, "The body is no JSON.") from exc
+            raise Refused(400, "The body is not JSON.") from exc
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back."""
+    """The answer to a call."""
 
     status: int = 200
     body: bytes = b""
@@ -71,10 +71,10 @@ class Answer:
 
 
 class Refused(Exception):
-    """A call that gets an error for an answer.
+    """A call that is answered with an error.
 
     Attributes:
-        answer: It, with the headers by which the client chooses its exception.
+        answer: The answer, with the headers that select the client's exception.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Refused(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        # A message may quote what was asked for; a header is one line of ASCII.
+        # A message may quote the request, but a header is one line of ASCII.
         line = " ".join(message.split()).encode("ascii", "replace").decode()
         shown = {"X-Error-Message": line, **(headers or {})}
         if code is not None:
@@ -97,6 +97,6 @@ class Refused(Exception):
 def json_answer(
     value: object, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """An answer in JSON."""
+    """Return an answer in JSON."""
     content = {"Content-Type": "application/json; charset=utf-8", **(headers or {})}
     return Answer(status, json.dumps(value).encode(), content)

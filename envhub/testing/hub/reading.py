@@ -1,19 +1,20 @@
-"""What a Hub answers about its repositories: information, listings, files."""
+"""The requests that read: information, listings, files."""
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode
 
 from envhub.testing.hub.access import commit_of, find, no_entry, require_content, require_token
-from envhub.testing.hub.faults import Symlink, WrongBytes, WrongTree
+from envhub.testing.hub.faults import MoreBytes, Symlink, WrongBytes, WrongSize, WrongTree
 from envhub.testing.hub.git import Blob, Entry
 from envhub.testing.hub.messages import Answer, Call, Refused, json_answer
 from envhub.testing.hub.store import Kind, Stored
 
 _PAGE = 1000
-"""Lines of a listing that come at once, as on the Hub."""
+"""Entries per page of a listing, as on the Hub."""
 _BRIEF = ("id", "modelId", "private", "gated", "likes", "downloads", "tags", "createdAt")
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
@@ -36,16 +37,16 @@ def info(call: Call, segment: str, name: str, revision: str = "main") -> Answer:
 
 
 def search(call: Call, segment: str) -> Answer:
-    """`GET /api/models?search=...&filter=...&author=...`: filters are tags, all must be there."""
+    """`GET /api/models?search=...&filter=...&author=...`: a filter is a tag, and all must match."""
     kind: Kind = "dataset" if segment == "datasets" else "model"
-    found = []
+    results = []
     for stored in call.store.all(kind):
         if (stored.private and not call.authorized) or not _is_named(call, stored):
             continue
         about = _describe(call, stored, commit_of(call, stored, "main"))
         if set(call.query.get("filter", [])) <= set(about["tags"]):
-            found.append(_chosen(call, about, tuple(about) if call.option("full") else _BRIEF))
-    return _page(call, found)
+            results.append(_chosen(call, about, tuple(about) if call.option("full") else _BRIEF))
+    return _page(call, results)
 
 
 def tree(call: Call, segment: str, name: str, revision: str, path: str | None = None) -> Answer:
@@ -60,20 +61,19 @@ def tree(call: Call, segment: str, name: str, revision: str, path: str | None = 
 
 
 def paths_info(call: Call, segment: str, name: str, revision: str) -> Answer:
-    """`POST /api/models/owner/name/paths-info/main`: the lines of a tree for some paths."""
+    """`POST /api/models/owner/name/paths-info/main`: the entries of a tree for some paths."""
     stored = find(call, segment, name)
     commit = commit_of(call, stored, revision)
     entries = stored.repository.entries(commit, recursive=True) or []
-    asked = set(parse_qs(call.body.decode(errors="replace")).get("paths", []))
-    listed = [_listed(entry) for entry in _claimed(call, entries) if entry.path in asked]
+    paths = set(parse_qs(call.body.decode(errors="replace")).get("paths", []))
+    listed = [_listed(entry) for entry in _claimed(call, entries) if entry.path in paths]
     return json_answer(listed)
 
 
 def refs(call: Call, segment: str, name: str) -> Answer:
     """`GET /api/models/owner/name/refs`."""
-    found = find(call, segment, name).repository.refs()
     listed: dict[str, list[dict[str, str]]] = {"branches": [], "converts": [], "tags": []}
-    for ref in found:
+    for ref in find(call, segment, name).repository.refs():
         group = "tags" if ref.full.startswith("refs/tags/") else "branches"
         listed[group].append({"name": ref.name, "ref": ref.full, "targetCommit": ref.commit})
     return json_answer(listed | {"pullRequests": []})
@@ -95,7 +95,7 @@ def resolve(call: Call, segment: str | None, name: str, revision: str, path: str
 
 
 def _describe(call: Call, stored: Stored, commit: str) -> dict[str, Any]:
-    """All that there is to say about a repository at a commit."""
+    """Return all information about a repository at a commit."""
     entries = stored.repository.entries(commit, recursive=True) or []
     files = [entry for entry in _claimed(call, entries) if not entry.is_directory]
     tags = stored.tags(commit)
@@ -118,7 +118,7 @@ def _describe(call: Call, stored: Stored, commit: str) -> dict[str, Any]:
 
 
 def _written(time: datetime) -> str:
-    """The one form that the client reads."""
+    """Return a time in the only format that the client reads."""
     return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
@@ -128,20 +128,20 @@ def _sibling(entry: Entry, *, blobs: bool) -> dict[str, object]:
 
 
 def _chosen(call: Call, about: dict[str, Any], usual: Iterable[str]) -> dict[str, Any]:
-    """What was asked for by name, or else what is usual."""
+    """Return the requested fields, or the usual ones if the request names none."""
     names = {"id", *call.query["expand"]} if "expand" in call.query else set(usual)
     return {name: value for name, value in about.items() if name in names}
 
 
 def _is_named(call: Call, stored: Stored) -> bool:
-    """Whether a repository's name is what a search is for."""
+    """Whether a repository's name matches a search."""
     author = call.query.get("author", [stored.owner])[-1]
     words = call.query.get("search", [])
     return stored.owner == author and all(word.lower() in stored.name.lower() for word in words)
 
 
 def _claimed(call: Call, entries: list[Entry]) -> list[Entry]:
-    """A tree's listing, and the lies about it."""
+    """Apply the active lies to a tree's listing."""
     claimed = {entry.path: entry for entry in entries}
     for link in call.faults.lies(Symlink):
         blob = Blob.of(link.target.encode())
@@ -150,30 +150,33 @@ def _claimed(call: Call, entries: list[Entry]) -> list[Entry]:
         for path, entry in claimed.items():
             if not entry.is_directory and lie.path in (None, path):
                 claimed[path] = Entry(path, entry.id[::-1], entry.size, is_directory=False)
+    for size in call.faults.lies(WrongSize):
+        if size.path in claimed:
+            claimed[size.path] = replace(claimed[size.path], size=size.size)
     return list(claimed.values())
 
 
 def _listed(entry: Entry) -> dict[str, object]:
-    kind = "directory" if entry.is_directory else "file"
-    return {"type": kind, "oid": entry.id, "size": entry.size, "path": entry.path}
+    entry_type = "directory" if entry.is_directory else "file"
+    return {"type": entry_type, "oid": entry.id, "size": entry.size, "path": entry.path}
 
 
-def _page(call: Call, lines: list[dict[str, Any]]) -> Answer:
-    """A part of a listing, with the address of the next one."""
+def _page(call: Call, entries: list[dict[str, Any]]) -> Answer:
+    """Return one page of a listing, with the address of the next one."""
     try:
         start = int(call.query.get("cursor", ["0"])[-1])
         end = start + min(int(call.query.get("limit", [str(_PAGE)])[-1]), _PAGE)
     except ValueError as exc:
         raise Refused(400, "limit and cursor are numbers.") from exc
-    if end >= len(lines):
-        return json_answer(lines[start:end])
+    if end >= len(entries):
+        return json_answer(entries[start:end])
     query = urlencode({**call.query, "cursor": [str(end)]}, doseq=True)
     link = f'<{call.endpoint}{call.quoted}?{query}>; rel="next"'
-    return json_answer(lines[start:end], headers={"Link": link})
+    return json_answer(entries[start:end], headers={"Link": link})
 
 
 def _read(call: Call, stored: Stored, commit: str, path: str) -> Blob:
-    """A file, and the lies about it."""
+    """Read a file, and apply the active lies."""
     for link in call.faults.lies(Symlink):
         if link.path == path:
             return Blob.of(link.target.encode())
@@ -182,15 +185,16 @@ def _read(call: Call, stored: Stored, commit: str, path: str) -> Blob:
         raise no_entry(commit)
     if any(lie.path == path for lie in call.faults.lies(WrongBytes)):
         return Blob(blob.id, bytes(byte ^ 1 for byte in blob.data))
-    return blob
+    more = sum(lie.more for lie in call.faults.lies(MoreBytes) if lie.path == path)
+    return Blob(blob.id, blob.data + bytes(more))
 
 
-def _part(data: bytes, asked: str, headers: dict[str, str]) -> Answer:
-    """A file, or the part of it that was asked for."""
-    found = _RANGE.fullmatch(asked)
-    if found is None:
+def _part(data: bytes, byte_range: str, headers: dict[str, str]) -> Answer:
+    """Return a file, or the requested part of it."""
+    limits = _RANGE.fullmatch(byte_range)
+    if limits is None:
         return Answer(200, data, headers)
-    start, end = int(found[1]), min(int(found[2] or len(data)) + 1, len(data))
+    start, end = int(limits[1]), min(int(limits[2] or len(data)) + 1, len(data))
     if start >= end:
         raise Refused(416, "No such range", headers={"Content-Range": f"bytes */{len(data)}"})
     shown = {**headers, "Content-Range": f"bytes {start}-{end - 1}/{len(data)}"}

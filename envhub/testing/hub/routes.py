@@ -1,18 +1,19 @@
-"""Which function answers which address."""
+"""The functions that answer requests, by method and address."""
 
 import re
 from collections.abc import Callable
 from functools import partial
+from urllib.parse import urlencode
 
 from envhub.testing.hub import fetching, reading, writing
 from envhub.testing.hub.access import gated
-from envhub.testing.hub.faults import Gated, Status
+from envhub.testing.hub.faults import Gated, Redirect, Status
 from envhub.testing.hub.messages import Answer, Call, Refused
 from envhub.testing.hub.store import NAME
 
 _API = rf"/api/(?P<segment>models|datasets)/(?P<name>{NAME}/{NAME})"
 _PAGE = rf"/(?:(?P<segment>datasets)/)?(?P<name>{NAME}/{NAME})"
-# With or without .git, which is no part of a name: `?` makes the pattern of the name a lazy one.
+# With or without .git, which is not part of a name: the `?` makes the pattern of the name lazy.
 _GIT = rf"/(?:(?P<segment>datasets)/)?(?P<name>{NAME}/{NAME}?)(?:\.git)?"
 _REVISION = "(?P<revision>[^/]+)"
 
@@ -40,10 +41,13 @@ _ROUTES: list[tuple[str, re.Pattern[str], Callable[..., Answer]]] = [
 
 
 def answer(call: Call) -> Answer:
-    """Answer a call, or misbehave as told."""
+    """Answer a call, or misbehave as the active faults say."""
     try:
         if fault := call.faults.happens(Status, call.path):
-            raise Refused(fault.code, "The local Hub was told to say so.", code=fault.error_code)
+            raise Refused(fault.code, "The local Hub simulates a fault.", code=fault.error_code)
+        if away := call.faults.happens(Redirect, call.path):
+            query = f"?{urlencode(call.query, doseq=True)}" if call.query else ""
+            return Answer(away.code, headers={"Location": f"{away.to}{call.quoted}{query}"})
         if call.faults.happens(Gated, call.path):
             raise gated(call)
         if call.token is not None and not call.authorized:
@@ -56,7 +60,7 @@ def answer(call: Call) -> Answer:
 def _find(call: Call) -> Callable[[], Answer]:
     method = "GET" if call.method == "HEAD" else call.method
     for route, pattern, function in _ROUTES:
-        found = pattern.fullmatch(call.quoted)
-        if found and route == method:
-            return partial(function, call, **found.groupdict())
+        address = pattern.fullmatch(call.quoted)
+        if address and route == method:
+            return partial(function, call, **address.groupdict())
     raise Refused(404, f"A local Hub does not answer {call.method} {call.path}.")

@@ -6,24 +6,25 @@ import threading
 from base64 import b64decode
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from envhub.testing.hub.faults import Cut, Faults, Slow
+from envhub.testing.hub.faults import Cut, Endless, Faults, Header, Slow
 from envhub.testing.hub.messages import Answer, Call, Refused, Request
 from envhub.testing.hub.routes import answer
 from envhub.testing.hub.store import Store
 
-_PATIENCE = 10.0
-"""Seconds that a request in work has to end when the server closes."""
+_CLOSE_TIMEOUT = 10.0
+"""Seconds that a running request has to end when the server closes."""
 
 
 class Server(ThreadingHTTPServer):
     """Serves a store on loopback, in threads of its own."""
 
     daemon_threads = True
-    # Ports of a Hub that was stopped can be used at once by its successor.
+    # The port of a stopped Hub can be used again at once.
     allow_reuse_address = True
 
     def __init__(
@@ -42,11 +43,11 @@ class Server(ThreadingHTTPServer):
 
     @property
     def endpoint(self) -> str:
-        """Where it can be reached."""
+        """The address of the server."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def close(self) -> None:
-        """Take no more requests, end the connections, and wait for the threads."""
+        """Stop listening, close the connections, and wait for the threads."""
         self.shutdown()
         self._serving.join()
         self.closing.set()
@@ -54,11 +55,11 @@ class Server(ThreadingHTTPServer):
             connections = dict(self._connections)
         for connection, thread in connections.items():
             hang_up(connection)
-            thread.join(_PATIENCE)
+            thread.join(_CLOSE_TIMEOUT)
         self.server_close()
 
     def opened(self, connection: socket.socket) -> None:
-        """Remember a connection, to be able to end it."""
+        """Remember a connection, so that `close` can end it."""
         with self._lock:
             self._connections[connection] = threading.current_thread()
         if self.closing.is_set():
@@ -70,14 +71,14 @@ class Server(ThreadingHTTPServer):
             self._connections.pop(connection, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say what went wrong here, but not that a client went away."""
+        """Print the traceback, unless the client has closed the connection."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 def hang_up(connection: socket.socket) -> None:
-    """End a connection for both sides; the thread that reads from it sees the end."""
-    with suppress(OSError):  # the other side was faster
+    """Close a connection for both sides, which also ends the thread that reads from it."""
+    with suppress(OSError):  # the other side has closed it already
         connection.shutdown(socket.SHUT_RDWR)
 
 
@@ -87,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
     server_version = "LocalHub"
-    # Headers and body in one packet: two would wait for each other.
+    # Headers and body in one packet: the second of two packets would be delayed.
     wbufsize = -1
     disable_nagle_algorithm = True
 
@@ -102,7 +103,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.closed(self.connection)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name above it
-        """Stay silent: requests are in the Hub's log."""
+        """Print nothing: requests are in the Hub's log."""
 
     def do_GET(self) -> None:
         call = self._read()
@@ -112,7 +113,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.closing.wait(slow.seconds)
         self._send(call, answered)
 
-    do_HEAD = do_POST = do_GET  # noqa: N815 - what the server looks for
+    do_HEAD = do_POST = do_GET  # noqa: N815 - names that the base class calls
 
     def _read(self) -> Call:
         address = urlsplit(self.path)
@@ -132,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _body(self) -> bytes:
-        """The body of a request: of a known length, or, as git sends large ones, in chunks."""
+        """Read the body: of a known length, or in chunks, as git sends large ones."""
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         chunks = []
@@ -146,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, call: Call) -> Answer:
         try:
             return answer(call)
-        except Exception as exc:  # noqa: BLE001, RUF100 - whatever it is, the client is told
+        except Exception as exc:  # noqa: BLE001, RUF100 - any failure is answered
             return Refused(500, f"The local Hub failed: {exc!r}").answer
 
     def _log(self, call: Call, status: int) -> None:
@@ -163,8 +164,14 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _send(self, call: Call, answered: Answer) -> None:
+        headers = dict(answered.headers)
+        if header := self.server.faults.happens(Header, call.path):
+            headers[header.name] = header.value
+        if endless := self.server.faults.happens(Endless, call.path):
+            self._send_for_ever(replace(answered, headers=headers), endless)
+            return
         self.send_response(answered.status)
-        for name, value in answered.headers.items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(answered.body)))
         self.end_headers()
@@ -178,9 +185,30 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.wfile.write(answered.body)
 
+    def _send_for_ever(self, answered: Answer, endless: Endless) -> None:
+        self.close_connection = True
+        if endless.part == "head":
+            piece = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+        else:
+            self.send_response(answered.status)
+            for name, value in {**answered.headers, "Transfer-Encoding": "chunked"}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(_chunk(answered.body) if answered.body else b"")
+            piece = _chunk(b" " * (1 if endless.pause else 2**16))
+        with suppress(ConnectionError):  # the client has hung up
+            while not self.server.closing.wait(endless.pause):
+                self.wfile.write(piece)
+                self.wfile.flush()
+
+
+def _chunk(data: bytes) -> bytes:
+    """A part of a body whose length is not known."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
 
 def _token(header: str) -> str | None:
-    """What a request gives as a token: the client as a bearer, git as a password."""
+    """Return the token of a request: the client sends it as a bearer, git as a password."""
     scheme, _, value = header.partition(" ")
     if scheme.lower() != "basic":
         return value or None

@@ -15,19 +15,19 @@ Kind = Literal["model", "dataset"]
 
 NAME = r"[A-Za-z0-9][\w.-]*"
 _FULL_NAME = re.compile(f"{NAME}/{NAME}", re.ASCII)
-# Beside what git keeps in a bare repository.
+# In the directory of the bare repository, next to git's own files.
 _ABOUT = "hub.json"
-# What the Hub writes there is about large files; here all files are small.
+# The Hub's own .gitattributes is about large files; here all files are small.
 _FIRST_FILES = {".gitattributes": "* -text\n"}
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A repository of the Hub, and who may have it."""
+    """A repository of the Hub, and its visibility."""
 
     kind: Kind
     name: str
-    """With its owner: `owner/name`."""
+    """The full name, `owner/name`."""
     private: bool
     gated: bool
     created: datetime
@@ -35,16 +35,16 @@ class Stored:
 
     @property
     def owner(self) -> str:
-        """The first half of its name."""
+        """The first half of the name."""
         return self.name.partition("/")[0]
 
     @property
     def page(self) -> str:
-        """Its address below the endpoint."""
+        """The address of the repository below the endpoint."""
         return f"{'datasets/' if self.kind == 'dataset' else ''}{self.name}"
 
     def tags(self, commit: str) -> list[str]:
-        """What the card of a commit says."""
+        """Return the tags in the card of a commit."""
         card = self.repository.read(commit, "README.md")
         return tags_of(card.data.decode(errors="replace")) if card else []
 
@@ -56,14 +56,14 @@ class Store:
         self._directory = directory.resolve()
 
     def create(self, name: str, kind: Kind, *, private: bool, gated: bool) -> Stored:
-        """Make a repository; like on the Hub, it has a first commit.
+        """Create a repository, with a first commit as on the Hub.
 
         Raises:
-            FileExistsError: There is one of that name.
-            ValueError: It cannot be named so.
+            FileExistsError: The repository already exists.
+            ValueError: The name is not valid.
         """
         if not _FULL_NAME.fullmatch(name):
-            raise ValueError(f"A repository is called owner/name, not {name!r}.")
+            raise ValueError(f"The name of a repository is owner/name, not {name!r}.")
         repository = Repository(self._path(name, kind))
         repository.path.parent.mkdir(parents=True, exist_ok=True)
         repository.path.mkdir()
@@ -74,7 +74,7 @@ class Store:
         return self.get(name, kind)
 
     def find(self, name: str, kind: Kind) -> Stored | None:
-        """The repository of that name, if there is one."""
+        """Return the repository of that name, or None if it does not exist."""
         path = self._path(name, kind)
         try:
             about = loads((path / _ABOUT).read_text())
@@ -84,18 +84,18 @@ class Store:
         return Stored(kind, name, about["private"], about["gated"], created, Repository(path))
 
     def get(self, name: str, kind: Kind) -> Stored:
-        """The repository of that name.
+        """Return the repository of that name.
 
         Raises:
-            UnknownName: There is none.
+            UnknownName: The repository does not exist.
         """
-        found = self.find(name, kind)
-        if found is None:
-            raise UnknownName(kind, name, (stored.name for stored in self.all(kind)))
-        return found
+        stored = self.find(name, kind)
+        if stored is None:
+            raise UnknownName(kind, name, (other.name for other in self.all(kind)))
+        return stored
 
     def all(self, kind: Kind) -> list[Stored]:
-        """Those of a kind, by name."""
+        """Return all repositories of a kind, sorted by name."""
         names = (
             f"{path.parent.name}/{path.name.removesuffix('.git')}"
             for path in self._directory.glob(f"{kind}s/*/*.git")

@@ -1,4 +1,4 @@
-"""What changes a Hub: new repositories, commits, branches, tags. All of it needs the token."""
+"""The requests that change a Hub: new repositories, commits, branches, tags. All need the token."""
 
 import json
 from base64 import b64decode
@@ -12,61 +12,61 @@ from envhub.testing.hub.messages import Answer, Call, Refused, json_answer
 from envhub.testing.hub.store import Kind, Stored
 
 _USER = "local"
-"""Whose a repository is that is created without saying so; `whoami` says the same."""
+"""The default owner of a new repository, and the user's name in `whoami`."""
 
 
 def validate_yaml(call: Call) -> Answer:
-    """`POST /api/validate-yaml`: any card will do."""
+    """`POST /api/validate-yaml`: any card is valid."""
     return json_answer({"errors": [], "warnings": []})
 
 
 def create(call: Call) -> Answer:
     """`POST /api/repos/create`."""
     require_token(call)
-    asked = call.json()
-    kind = _kind(asked.get("type") or "model")
-    name = f"{asked.get('organization') or _USER}/{asked.get('name')}"
-    # Clients before 2.0 say private: true; later ones say visibility: private.
-    private = asked.get("private") is True or asked.get("visibility") == "private"
+    options = call.json()
+    kind = _kind(options.get("type") or "model")
+    name = f"{options.get('organization') or _USER}/{options.get('name')}"
+    # Clients before 2.0 send private: true; later ones send visibility: private.
+    private = options.get("private") is True or options.get("visibility") == "private"
     return _create(call, name, kind, private=private)
 
 
 def preupload(call: Call, segment: str, name: str, revision: str) -> Answer:
-    """`POST .../preupload/main`: how to send files, and what is there already."""
+    """`POST .../preupload/main`: how to send files, and which exist already."""
     stored, commit = _writable(call, segment, name, revision)
     paths = [file["path"] for file in call.json()["files"]]
-    found = {path: stored.repository.read(commit, path) for path in paths}
+    blobs = {path: stored.repository.read(commit, path) for path in paths}
     return json_answer({
         "files": [
             {"path": path, "uploadMode": "regular", "shouldIgnore": False,
              "oid": blob.id if blob else None}
-            for path, blob in found.items()
+            for path, blob in blobs.items()
         ]
     })  # fmt: skip
 
 
 def commit(call: Call, segment: str, name: str, revision: str) -> Answer:
-    """`POST .../commit/main`: one JSON value a line, a header and then operations."""
+    """`POST .../commit/main`: one JSON value per line, a header and then operations."""
     stored, head = _writable(call, segment, name, revision)
     if call.option("create_pr"):
-        raise Refused(400, "A local Hub has no pull requests.")
-    asked = _read_change(call.body)
-    _check_deletions(stored, head, asked.delete)
+        raise Refused(400, "A local Hub does not support pull requests.")
+    change = _read_change(call.body)
+    _check_deletions(stored, head, change.delete)
     try:
-        made = stored.repository.commit(
-            asked.files,
-            message=asked.message,
+        new = stored.repository.commit(
+            change.files,
+            message=change.message,
             branch=unquote(revision),
-            delete=asked.delete,
-            expected=asked.parent,
+            delete=change.delete,
+            expected=change.parent,
         )
     except HeadMoved as exc:
         message = "A commit has happened since. Please refresh and try again."
         raise Refused(412, message) from exc
     except ValueError as exc:
         raise Refused(400, str(exc)) from exc
-    address = f"{call.endpoint}/{stored.page}/commit/{made}"
-    return json_answer({"success": True, "commitOid": made, "commitUrl": address, "hookOutput": ""})
+    address = f"{call.endpoint}/{stored.page}/commit/{new}"
+    return json_answer({"success": True, "commitOid": new, "commitUrl": address, "hookOutput": ""})
 
 
 def tag(call: Call, segment: str, name: str, revision: str) -> Answer:
@@ -86,11 +86,11 @@ def branch(call: Call, segment: str, name: str, new: str) -> Answer:
     return json_answer({})
 
 
-def _kind(asked: str) -> Kind:
-    match asked:
+def _kind(name: str) -> Kind:
+    match name:
         case "model" | "dataset":
-            return asked
-    raise Refused(400, f"A local Hub has models and datasets, no {asked}s.")
+            return name
+    raise Refused(400, f"A local Hub supports models and datasets, not {name}s.")
 
 
 def _create(call: Call, name: str, kind: Kind, *, private: bool) -> Answer:
@@ -106,7 +106,7 @@ def _create(call: Call, name: str, kind: Kind, *, private: bool) -> Answer:
 
 
 def _writable(call: Call, segment: str, name: str, revision: str) -> tuple[Stored, str]:
-    """The repository of a change, and the head of the branch that it is for."""
+    """Return the repository of a change, and the head of its branch."""
     require_token(call)
     stored = find(call, segment, name)
     full = f"refs/heads/{unquote(revision)}"
@@ -118,7 +118,7 @@ def _writable(call: Call, segment: str, name: str, revision: str) -> tuple[Store
 
 @dataclass(slots=True)
 class _Change:
-    """A commit that is asked for."""
+    """A requested commit."""
 
     message: str = ""
     parent: str = ""
@@ -148,7 +148,7 @@ def _add(change: _Change, key: str, value: dict[str, Any]) -> None:
         case "deletedFile" | "deletedFolder":
             change.delete.append(value["path"].rstrip("/"))
         case _:
-            raise Refused(400, f"A local Hub does not know the operation {key}.")
+            raise Refused(400, f"A local Hub does not support the operation {key}.")
 
 
 def _check_deletions(stored: Stored, head: str, paths: list[str]) -> None:

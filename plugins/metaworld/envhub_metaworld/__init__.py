@@ -1,4 +1,4 @@
-"""Meta-World as an EnvHub benchmark. Importing this imports no simulator."""
+"""Meta-World as an EnvHub benchmark. Importing this package does not import the simulator."""
 
 from collections.abc import Iterable
 

@@ -1,6 +1,6 @@
 """One Meta-World task as a Gymnasium env.
 
-Nothing of MuJoCo is imported before the first reset, and nothing of OpenGL before the first frame.
+MuJoCo is imported by the first reset, OpenGL by the first frame, and neither of them before.
 """
 
 from copy import deepcopy
@@ -14,7 +14,7 @@ from gymnasium import spaces
 from envhub import Task
 from envhub.errors import ContractError, UnknownName
 from envhub.machine.gl import cannot_draw, choose_backend
-from envhub_metaworld.simulator import PUBLISHED_CAMERA, build, place_anew
+from envhub_metaworld.simulator import PUBLISHED_CAMERA, build, reset_simulator
 
 Array = np.ndarray[Any, Any]
 Observation = dict[str, Array]
@@ -28,11 +28,11 @@ _HAND = ((-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7))
 
 
 def make(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> "MetaWorld":
-    """The env of a task.
+    """Make the env of a task.
 
     Args:
-        task: One of the 50.
-        camera: The camera that `pixels` are seen from.
+        task: One of the 50 tasks.
+        camera: The camera that draws `pixels`.
         size: Width and height of `pixels`.
     """
     _check(camera, size)
@@ -40,7 +40,7 @@ def make(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> "MetaWo
 
 
 def spaces_of(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> tuple[Any, Any]:
-    """The observation and the action space of a task, without its env."""
+    """Return the observation space and the action space of a task, without making its env."""
     _check(camera, size)
     return _observation_space(size), _ACTIONS
 
@@ -54,14 +54,14 @@ def _check(camera: str, size: int) -> None:
 
 
 class MetaWorld(gym.Env[Observation, Array]):
-    """A task whose goal and objects are placed anew by every reset, as its seed says."""
+    """One task. Every reset places the goal and the objects at random, following its seed."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
     render_mode = "rgb_array"
     observing: frozenset[str] = frozenset({"pixels", "agent_pos", "environment_state"})
 
     def __init__(self, name: str, camera: str, size: int) -> None:
-        # Copies: envs of one process have their own random generators.
+        # Copies, because each env's spaces have a random generator of their own.
         self.observation_space = deepcopy(_observation_space(size))
         self.action_space = deepcopy(_ACTIONS)
         self._name = name
@@ -69,36 +69,36 @@ class MetaWorld(gym.Env[Observation, Array]):
         self._size = size
         self._blank = np.zeros((size, size, 3), np.uint8)
         self._simulator: Any = None
-        self._painter: Painter | None = None
+        self._renderer: Renderer | None = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; the first one builds the simulator."""
+        """Start an episode; the first reset builds the simulator."""
         if self._simulator is None:
             self._simulator = build(self._name)
         if seed is not None:
             self._simulator.seed(seed)  # its own reset ignores a seed
-        state, info = place_anew(self._simulator)
+        state, info = reset_simulator(self._simulator)
         return self._observe(state), info
 
     def step(self, action: Array) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Take an action. Meta-World clips it, ends nothing at success, and truncates at 500."""
+        """Take a step. Meta-World clips the action, continues after success, truncates at 500."""
         state, reward, terminated, truncated, info = self._running().step(action)
         info["is_success"] = bool(info["success"])
         return self._observe(state), reward, terminated, truncated, info
 
     def render(self) -> Array:
-        """The frame that `pixels` would hold now."""
-        if self._painter is None:
-            self._painter = Painter(self._running(), self._camera, self._size)
-        return self._painter.draw()
+        """Draw the frame that `pixels` would hold now."""
+        if self._renderer is None:
+            self._renderer = Renderer(self._running(), self._camera, self._size)
+        return self._renderer.draw()
 
     def close(self) -> None:
-        """Free the simulator and the GL context. Another reset builds them anew."""
-        painter, self._painter, self._simulator = self._painter, None, None
-        if painter is not None:
-            painter.close()
+        """Free the simulator and the GL context; the next reset builds new ones."""
+        renderer, self._renderer, self._simulator = self._renderer, None, None
+        if renderer is not None:
+            renderer.close()
 
     def _observe(self, state: Array) -> Observation:
         return {
@@ -113,14 +113,14 @@ class MetaWorld(gym.Env[Observation, Array]):
         return self._simulator
 
 
-class Painter:
-    """Draws frames of a simulator. Holds the GL context."""
+class Renderer:
+    """Draws frames of a simulator. Owns the GL context."""
 
     def __init__(self, simulator: Any, camera: str, size: int) -> None:
         """Create the context.
 
         Raises:
-            ContractError: Nothing can be drawn here; says what to install.
+            ContractError: Drawing does not work on this machine; the error says what to install.
         """
         backend = choose_backend()
         from gymnasium.envs.mujoco.mujoco_rendering import OffScreenViewer
@@ -131,20 +131,20 @@ class Painter:
         buffer = model.vis.global_
         buffer.offwidth, buffer.offheight = max(buffer.offwidth, size), max(buffer.offheight, size)
         try:
-            # What Meta-World itself would draw with, so that the pixels are the same ones.
+            # The viewer that Meta-World itself uses, so that the pixels are the same.
             self._viewer: Any = OffScreenViewer(model, simulator.data, size, size)
         except Exception as exc:
             raise cannot_draw(f"{backend}: {exc}") from exc
 
     def draw(self) -> Array:
-        """The frame as it is now."""
-        self._viewer.make_context_current()  # another env in this process may have its own
+        """Draw a frame of the current state."""
+        self._viewer.make_context_current()  # another env here may have made its own current
         frame = self._viewer.render("rgb_array", self._camera)
-        # Published frames are turned by 180 degrees: the camera hangs upside down.
+        # Published frames are rotated by 180 degrees, because this camera is mounted upside down.
         return np.ascontiguousarray(frame[::-1, ::-1] if self._published else frame)
 
     def close(self) -> None:
-        """Free what was drawn with, then the context that it belongs to."""
+        """Free the drawing resources, then the context that they belong to."""
         self._viewer.make_context_current()
         self._viewer.con.free()
         self._viewer.free()
@@ -152,10 +152,10 @@ class Painter:
 
 @cache
 def _observation_space(size: int) -> Any:
-    """The bounds that observations keep; Meta-World's own give the goal's as zero.
+    """Return the observation space. Meta-World's own is wrong: it bounds the goal by zero.
 
-    Twice, now and one step ago: the hand, the gripper's opening, and up to two objects. Then the
-    goal.
+    The state holds the hand, the gripper's opening and up to two objects, now and one step ago;
+    then the goal.
     """
     low, high = (np.array([*hand, grip]) for hand, grip in zip(_HAND, (0.0, 1.0), strict=True))
     objects, goal = np.full(14, np.inf), np.full(3, np.inf)

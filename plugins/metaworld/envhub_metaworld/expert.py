@@ -1,4 +1,4 @@
-"""Meta-World's scripted experts as one policy, which reads the state and no pixels."""
+"""Meta-World's scripted experts as one policy, which reads the state but no pixels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -8,9 +8,9 @@ from envhub_metaworld.simulator import import_metaworld
 
 
 class Expert:
-    """The expert of each episode's task.
+    """Acts in each episode as the expert of its task.
 
-    Its actions are handed on as they are, in part beyond [-1, 1]: the env clips them, as in
+    Actions are passed on unchanged, some of them outside [-1, 1]: the env clips them, as in
     Meta-World's own loops.
     """
 
@@ -18,21 +18,21 @@ class Expert:
     needs = frozenset({"environment_state"})
 
     def act(self, obs: Mapping[str, Any], episodes: Sequence[Context]) -> Any:
-        """What the experts would do."""
+        """Return the experts' actions."""
         states = obs["environment_state"]
-        if len(episodes) == 1:  # beside the env it is always one
+        if len(episodes) == 1:  # always, in the env's worker
             return _expert_for(episodes[0]).get_action(states[0])[None]
         rows = zip(episodes, states, strict=True)
         return [_expert_for(episode).get_action(state) for episode, state in rows]
 
 
 def make_policy(benchmark: Benchmark, observation_space: Any, action_space: Any) -> Expert:
-    """The policy `expert`."""
+    """Make the policy `expert`."""
     return Expert()
 
 
 def _expert_for(episode: Context) -> Any:
-    """The expert of this episode alone, whatever it may keep."""
+    """Return an expert for this episode only, because experts may have state."""
     if "expert" not in episode.memory:
         import_metaworld()
         from metaworld.policies import ENV_POLICY_MAP

@@ -1,4 +1,4 @@
-"""Meta-World's own envs: imported late, built once, and reset without physics that nobody sees."""
+"""Meta-World's own envs: imported late, built once, reset without unneeded physics."""
 
 import ctypes
 import os
@@ -9,19 +9,20 @@ from typing import Any
 from envhub.errors import ContractError
 
 PUBLISHED_CAMERA = "corner2"
-# Published checkpoints were trained on frames from here, not from where the scene has the camera.
+# Published checkpoints were trained on frames from this position, not from that of the scene.
 _PUBLISHED_POSITION = (0.75, 0.075, 0.7)
 _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -3, -1  # malloc.h
-_COMPARED = "3.1.1"
+_COMPARED_VERSION = "3.1.1"
 """The version whose episodes were compared with and without the first placement's physics."""
 _STALE_GOAL = frozenset({"SawyerPushEnvV3", "SawyerPushBackEnvV3"})
-"""Their first frame shows the goal where the first placement's physics had put it."""
+"""Envs whose first frame shows the goal where the first placement's physics put it."""
 
 
 def build(name: str) -> Any:
-    """Meta-World's own env of a task, with a new goal at every reset.
+    """Build Meta-World's own env of a task, with a new goal at every reset.
 
-    `MT1` would build several to sample goals from; setting what it sets gives the same episodes.
+    `MT1` would build several envs to sample goals; setting the same attributes gives the same
+    episodes.
     """
     metaworld = import_metaworld()
     _return_large_memory()
@@ -35,16 +36,16 @@ def build(name: str) -> Any:
     return simulator
 
 
-def place_anew(simulator: Any) -> tuple[Any, dict[str, Any]]:
-    """Reset a simulator: the first state and info of an episode.
+def reset_simulator(simulator: Any) -> tuple[Any, dict[str, Any]]:
+    """Reset a simulator, and return the first state and info of the episode.
 
-    Meta-World places everything twice, each time with 250 steps of physics that bring the hand to
-    where it begins, and between the two it sets all physics back. Only the random numbers of the
-    first placement, and where it put things, are left for the second: the state after it is the
-    same, bit by bit, without the first one's physics.
+    Meta-World places everything twice, each time with 250 steps of physics that move the hand to
+    its start, and resets the physics in between. Only the random numbers and the positions of the
+    first placement affect the second one: the final state is bit-identical without the physics of
+    the first.
     """
-    if _compared() and type(simulator).__name__ not in _STALE_GOAL:
-        simulator.reset_model = lambda: _place_at_rest(simulator)
+    if _is_compared_version() and type(simulator).__name__ not in _STALE_GOAL:
+        simulator.reset_model = lambda: _place_without_physics(simulator)
     try:
         return simulator.reset()  # type: ignore[no-any-return]
     finally:
@@ -52,41 +53,41 @@ def place_anew(simulator: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def import_metaworld() -> Any:
-    """Meta-World, imported without OpenGL.
+    """Import Meta-World without OpenGL.
 
-    While it is imported, MuJoCo loads the GL library that `MUJOCO_GL` names. Where that is not
-    installed, runs without pixels are to work nevertheless.
+    When it is imported, MuJoCo loads the GL library that `MUJOCO_GL` names. Runs without pixels
+    must also work if that library is not installed.
 
     Raises:
-        ContractError: It is not installed.
+        ContractError: Meta-World is not installed.
     """
-    named = os.environ.get("MUJOCO_GL")
+    backend = os.environ.get("MUJOCO_GL")
     os.environ["MUJOCO_GL"] = "disable"
     try:
         import metaworld
     except ModuleNotFoundError as exc:
         raise ContractError(
-            f"Meta-World cannot be imported here: {exc}. Install it with "
-            "pip install 'envhub-metaworld[sim]', or run with --runtime isolated."
+            f"Meta-World cannot be imported: {exc}. Run with --runtime isolated, or install it in "
+            "a clone of EnvHub with: pip install './plugins/metaworld[sim]'"
         ) from exc
     finally:
         del os.environ["MUJOCO_GL"]
-        if named is not None:
-            os.environ["MUJOCO_GL"] = named
+        if backend is not None:
+            os.environ["MUJOCO_GL"] = backend
     return metaworld
 
 
 @cache
-def _compared() -> bool:
+def _is_compared_version() -> bool:
     try:
-        return version("metaworld") == _COMPARED
+        return version("metaworld") == _COMPARED_VERSION
     except PackageNotFoundError:
         return False
 
 
-def _place_at_rest(simulator: Any) -> Any:
-    """The first of two placements, without physics."""
-    del simulator.reset_model  # the second is the class's own
+def _place_without_physics(simulator: Any) -> Any:
+    """Do the first of the two placements, without physics."""
+    del simulator.reset_model  # the second placement uses the class's own again
     simulator.do_simulation = lambda *_: None
     try:
         return simulator.reset_model()
@@ -95,10 +96,10 @@ def _place_at_rest(simulator: Any) -> Any:
 
 
 def _return_large_memory() -> None:
-    """Let the C library give a model's 20 MB back to the system when it is freed.
+    """Let the C library return a model's 20 MB to the system when the model is freed.
 
-    By default it learns to keep them, and over 50 models they become pieces of which none fits.
+    By default it learns to keep such blocks; over 50 models they become fragments that fit none.
     """
     libc = ctypes.CDLL(None)
     libc.mallopt(_M_MMAP_THRESHOLD, 4 * 2**20)
-    libc.mallopt(_M_TRIM_THRESHOLD, 8 * 2**20)  # fixing one would leave the other at 128 KB
+    libc.mallopt(_M_TRIM_THRESHOLD, 8 * 2**20)  # setting only one would leave the other at 128 KB

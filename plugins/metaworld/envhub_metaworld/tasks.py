@@ -1,4 +1,4 @@
-"""The 50 tasks in words, and the suites that they stand in."""
+"""The descriptions of the 50 tasks, and the suites."""
 
 from envhub import Task
 
@@ -57,7 +57,7 @@ _DESCRIPTIONS = {
     "window-open-v3": "Slide the window open by its handle.",
     "window-close-v3": "Slide the window shut by its handle.",
 }
-"""In Meta-World's own order, that of MT50."""
+"""In the order of Meta-World's MT50."""
 
 _MT10 = (
     "reach-v3",
@@ -72,7 +72,7 @@ _MT10 = (
     "window-close-v3",
 )
 
-# The four groups by difficulty that published results are given for.
+# The groups by difficulty of published results; the tasks in none of these three are easy.
 _MEDIUM = (
     "basketball-v3",
     "bin-picking-v3",
@@ -104,8 +104,8 @@ _VERY_HARD = (
 
 
 def suites() -> dict[str, tuple[Task, ...]]:
-    """Every suite with its tasks."""
-    tasks = {name: Task(name, words, HORIZON) for name, words in _DESCRIPTIONS.items()}
+    """Return every suite with its tasks."""
+    tasks = {name: Task(name, description, HORIZON) for name, description in _DESCRIPTIONS.items()}
     harder = {*_MEDIUM, *_HARD, *_VERY_HARD}
     names = {
         "mt10": _MT10,

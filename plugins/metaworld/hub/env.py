@@ -4,7 +4,7 @@
 # [tool.envhub]
 # lock = "runtime.txt"
 # ///
-"""Meta-World as a Hub repository: the plugin's package and its lock stand beside this file."""
+"""Meta-World as a Hub repository, which also holds the plugin's package and its lock."""
 
 from envhub_metaworld import envhub_benchmarks
 

@@ -330,9 +330,9 @@ class TestWriting:
         assert api.create_repo("owner/new", exist_ok=True).repo_id == "owner/new"
 
     def test_what_a_local_hub_has_not(self, first, api):
-        with pytest.raises(errors.HfHubHTTPError, match="no spaces"):
+        with pytest.raises(errors.HfHubHTTPError, match="not spaces"):
             api.create_repo("owner/app", repo_type="space", space_sdk="static")
-        with pytest.raises(errors.HfHubHTTPError, match="no pull requests"):
+        with pytest.raises(errors.HfHubHTTPError, match="does not support pull requests"):
             api.upload_file(
                 repo_id="owner/name", path_in_repo="x", path_or_fileobj=b"", create_pr=True
             )
@@ -569,11 +569,11 @@ class TestRawRequests:
             ("POST", "/api/models/owner/name", None, 404, "does not answer POST"),
             ("GET", "/owner/name/resolve/main/../main/env.py", None, 404, "Entry not found"),
             ("GET", "/api/models?limit=x", None, 400, "limit and cursor are numbers"),
-            ("POST", "/api/repos/create", "{", 400, "no JSON"),
-            ("POST", "/api/repos/create", '{"name": "a b"}', 400, "is called owner/name"),
+            ("POST", "/api/repos/create", "{", 400, "not JSON"),
+            ("POST", "/api/repos/create", '{"name": "a b"}', 400, "is owner/name"),
             ("POST", "/api/models/owner/name/commit/main", "[]", 400, "cannot be read"),
             ("POST", "/api/models/owner/name/commit/main", '{"key": "lfsFile", "value": {}}', 400,
-             "does not know the operation lfsFile"),
+             "does not support the operation lfsFile"),
             ("POST", "/api/models/owner/name/commit/main",
              '{"key": "file", "value": {"path": "../x", "content": ""}}', 400, "cannot hold"),
             ("POST", "/api/models/owner/name/preupload/main", "{}", 500, "KeyError"),
@@ -674,7 +674,7 @@ class TestWithoutRequests:
 
     @pytest.mark.parametrize("name", ["name", "a/b/c", "../x", "a/..", "a b/c", "", "a/"])
     def test_a_name_that_cannot_be(self, hub, name):
-        with pytest.raises(ValueError, match="is called owner/name"):
+        with pytest.raises(ValueError, match="name of a repository is owner/name"):
             hub.create(name)
 
     def test_unknown_names(self, hub, first):

@@ -1,0 +1,278 @@
+"""No guard is decoration: without it, and with everything else on, the attack succeeds.
+
+Each test copies the package and takes one rule away, in all the places where it is held. The
+product itself has no switch for that. The attacks are those of the other files here, and as
+harmless: a marker below a temporary directory, a planted secret, a port that the test opened.
+"""
+
+import itertools
+import json
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from support.attacks import env_file, python
+from support.paths import ASSETS
+
+import envhub
+
+COMMAND = "from envhub.cli import main; main()"
+NUMBERS = itertools.count()
+PACKAGE = Path(envhub.__file__).parent
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A text of the package, and what stands there once the rule is gone."""
+
+    file: str
+    before: str
+    after: str
+
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def without(tmp_path: Path) -> Callable[..., Run]:
+    """Takes a rule away; the command of what is left."""
+
+    def remove(*edits: Edit) -> Run:
+        copy = tmp_path / f"copy{len(list(tmp_path.glob('copy*')))}" / "envhub"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        for edit in edits:
+            path = copy / edit.file
+            text = path.read_text()
+            assert text.count(edit.before) == 1, f"{edit.file} has changed: {edit.before!r}"
+            path.write_text(text.replace(edit.before, edit.after))
+        return lambda *arguments, **more: python(
+            COMMAND, *arguments, **{"PYTHONPATH": str(copy.parent), **more}
+        )
+
+    return remove
+
+
+def trusted(ref: str, *more: str) -> tuple[str, ...]:
+    common = ("--trust-remote-code", "--workers", "1", "--episodes", "1")
+    return ("eval", ref, *common, "--out", f"run-{next(NUMBERS)}", *more)
+
+
+def description(done: "subprocess.CompletedProcess[str]") -> str:
+    """What the benchmark wrote into its task's description."""
+    assert done.returncode == 0, done.stderr
+    [task] = json.loads(done.stdout)["suites"]["attack"]
+    return task["description"]
+
+
+def told(code: str) -> str:
+    """An env file whose task's description is what some code found."""
+    return env_file(top=code).replace('"attack", 5', "str(FOUND), 5")
+
+
+def test_trust(without, publish):
+    ref = publish(env_file())
+    edit = Edit("sources/trust.py", '    return Refused("untrusted")', '    return Trusted("flag")')
+    for run, code in ((without(), 3), (without(edit), 0)):
+        done = run("eval", ref, "--workers", "1", "--episodes", "1", "--out", f"run{code}")
+        assert done.returncode == code, done.stderr
+
+
+POLICY = """
+import os
+
+class Policy:
+    placement = "process"
+
+    def act(self, obs, episodes):
+        return np.zeros((len(episodes), 2), np.float32)
+
+
+def make_policy(benchmark, observation_space, action_space):
+    if "HF_TOKEN" in os.environ:  # not in the sandbox, where the policy is made first
+        open({marker!r}, "w")
+    return Policy()
+"""
+
+
+def test_where_names_of_a_confined_source_are_loaded(without, publish, tmp_path, sandbox):
+    marker = tmp_path / "marker"
+    bottom = POLICY.format(marker=str(marker))
+    ref = publish(env_file(bottom=bottom, more='policies={"evil": ":make_policy"}'))
+    edit = Edit("loader.py", "    if confined and not _in_worker:", "    if False:")
+    for run, written in ((without(), False), (without(edit), True)):
+        done = run(*trusted(ref, "--policy", "evil", "--sandbox", sandbox), HF_TOKEN="hf_planted")
+        assert marker.exists() == written, done.stderr
+        assert (done.returncode == 4) == (not written)
+
+
+FORGED = """
+from envhub.wire import messages
+from envhub.wire.values import portable
+from envhub.worker import session
+
+def answer(self, request, real=session.Session.answer):
+    payload = real(self, request)
+    if isinstance(request, messages.Play):
+        actions = portable(np.zeros((7, 2), np.float32))
+        return messages.encode(
+            messages.Played(request.id, [1.0] * 7, [True] * 7, actions, True, False)
+        )
+    return payload
+
+session.Session.answer = answer
+"""
+
+
+def test_the_check_of_answers(without, publish, tmp_path, sandbox):
+    """A worker that tells of more steps than it was asked for."""
+    forged = FORGED
+    ref = publish(env_file(top=forged))
+    edit = Edit(
+        "wire/messages.py",
+        "    if taken > request.count or",
+        "    if False and taken > request.count or",
+    )
+    for run, expected in ((without(), ("worker_died", 0)), (without(edit), ("ok", 7))):
+        more = ("--policy", "zero", "--max-steps", "3", "--retries", "0", "--sandbox", sandbox)
+        arguments = trusted(ref, *more)
+        done = run(*arguments)
+        directory = tmp_path / arguments[arguments.index("--out") + 1]
+        [record] = map(json.loads, (directory / "episodes.jsonl").read_text().splitlines())
+        assert (record["status"], record["steps"]) == expected, done.stderr
+
+
+def test_the_variables_of_workers(without, publish, sandbox):
+    ref = publish(told("import os; FOUND = os.environ.get('HF_TOKEN', 'nothing')"))
+    edit = Edit(
+        "sandbox/variables.py",
+        "if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET.search(name)",
+        "",
+    )
+    arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", sandbox)
+    assert description(without()(*arguments, HF_TOKEN="hf_planted")) == "nothing"
+    assert description(without(edit)(*arguments, HF_TOKEN="hf_planted")) == "hf_planted"
+
+
+@pytest.fixture
+def port():
+    """A port on loopback that answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, args=(server,), daemon=True).start()
+        yield server.getsockname()[1]
+
+
+def answer(server):
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with connection:
+            connection.sendall(b"reached")
+
+
+CONNECT = """
+import socket
+try:
+    FOUND = socket.create_connection(("127.0.0.1", {port}), 5).recv(7).decode()
+except OSError:
+    FOUND = "nothing"
+"""
+
+NETWORK = {
+    "bubblewrap": (Edit("sandbox/bubblewrap.py", '*(() if network else ("--unshare-net",)),', ""),),
+    "landlock": (
+        Edit(
+            "sandbox/inside.py",
+            "            network=protection.network,\n            abi=abi,",
+            "            network=True,\n            abi=abi,",
+        ),
+        Edit(
+            "sandbox/seccomp.py",
+            "    if not network:\n        rules = (*rules, *refuse",
+            "    if False:\n        rules = (*rules, *refuse",
+        ),
+    ),
+}
+
+
+def test_the_network(without, publish, sandbox, port):
+    ref = publish(told(CONNECT.format(port=port)))
+    arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", sandbox)
+    assert description(without()(*arguments)) == "nothing"
+    assert description(without(*NETWORK[sandbox])(*arguments)) == "reached"
+
+
+SECRET = """
+try:
+    FOUND = open({secret!r}).read()
+except OSError:
+    FOUND = "nothing"
+"""
+
+FILES = {
+    "bubblewrap": Edit(
+        "sandbox/bubblewrap.py",
+        '*("--bind", str(scratch), str(scratch), "--chdir", str(scratch)),',
+        '*("--ro-bind", {top!r}, {top!r}, "--bind", str(scratch), str(scratch)),'
+        '*("--chdir", str(scratch)),',
+    ),
+    "landlock": Edit("sandbox/inside.py", "        landlock.restrict(", "        dict("),
+}
+
+
+def test_the_files_that_a_sandbox_shows(without, publish, tmp_path, sandbox):
+    secret = tmp_path / "secret"
+    secret.write_text("planted")
+    ref = publish(told(SECRET.format(secret=str(secret))))
+    rule = FILES[sandbox]
+    edit = Edit(rule.file, rule.before, rule.after.replace("{top!r}", repr(str(tmp_path))))
+    arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", sandbox)
+    assert description(without()(*arguments)) == "nothing"
+    assert description(without(edit)(*arguments)) == "planted"
+
+
+def test_output_is_escaped(without, publish, sandbox):
+    ref = publish(env_file(top='raise RuntimeError("\\x07\\x08\\x08all is well")'))
+    edit = Edit("errors.py", 'c if c.isprintable() or c in "\\n\\t" else', "c if True else")
+    arguments = trusted(ref, "--sandbox", sandbox)
+    assert "\x08" not in without()(*arguments).stderr
+    assert "\x07\x08\x08all" in without(edit)(*trusted(ref, "--sandbox", sandbox)).stderr
+
+
+BACKEND = """
+def prepare_metadata_for_build_wheel(directory, settings=None):
+    open({marker!r}, "w")
+    raise SystemExit("that was all")
+"""
+
+
+def test_the_filter_of_requirements(without, tmp_path):
+    """A requirement that is a directory makes the tool run the build of what lies there."""
+    marker, project, bench = (tmp_path / name for name in ("marker", "project", "bench"))
+    project.mkdir()
+    (project / "backend.py").write_text(BACKEND.format(marker=str(marker)))
+    (project / "pyproject.toml").write_text(
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+    )
+    shutil.copytree(ASSETS / "published", bench)
+    block = f'# /// script\n# dependencies = ["gadget @ {project.as_uri()}"]\n# ///\n'
+    (bench / "env.py").write_text(block + (bench / "env.py").read_text())
+    edits = (
+        Edit("sources/requirements.py", "if requirement.url is not None:", "if False:"),
+        Edit("runtime/resolve.py", '"--only-binary", ":all:", ', ""),
+    )
+    for run, written in ((without(), False), (without(*edits), True)):
+        done = run("info", str(bench), "--runtime", "isolated", UV_OFFLINE="1")
+        assert marker.exists() == written, done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_copy_without_any_edit_is_the_package(without):
+    done = without()("--version")
+    assert (done.returncode, done.stdout.split(",")[0]) == (0, "envhub")
