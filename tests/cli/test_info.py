@@ -3,8 +3,9 @@
 import json
 
 import pytest
-from support.commands import CONTROL, Answer, envhub, refused
+from support.commands import CONTROL, envhub, refused
 from support.paths import ASSETS
+from support.run_tools import Answer
 
 BAD = {
     "raises": ("RuntimeError: the scene file is damaged", "--debug shows the traceback"),

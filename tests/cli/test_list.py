@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.commands import Answer, envhub, refused
+from support.commands import envhub, refused
 from support.paths import ASSETS
+from support.run_tools import Answer
 
 
 class TestReferences:

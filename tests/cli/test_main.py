@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from perf.dummies import UNWANTED
-from support.commands import ENVHUB, Answer, envhub, refused, variables
+from support.commands import envhub, refused
 from support.paths import ASSETS
 from support.processes import wait_until
+from support.run_tools import ENVHUB, Answer, variables
 
 from envhub.cli import COMMANDS
 

@@ -2,7 +2,8 @@
 
 import json
 
-from support.commands import CONTROL, Answer, envhub
+from support.commands import CONTROL, envhub
+from support.run_tools import Answer
 
 
 class TestPlugins:

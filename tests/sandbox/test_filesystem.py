@@ -1,6 +1,7 @@
 """What a sandbox shows, for interpreters in all sorts of places."""
 
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path

@@ -1,37 +1,19 @@
 """The real command, run as a process with a clean environment."""
 
-import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from support.paths import ASSETS
-
-ENVHUB = Path(sys.executable).with_name("envhub")
+from support.run_tools import ENVHUB, Answer, variables
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What a command said and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-def variables(**more: str) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **more}
-
-
-def envhub(
-    *arguments: str, cwd: Path = ASSETS, python: tuple[str, ...] = (), **more: str
-) -> Answer:
-    """Run the command."""
-    argv = [sys.executable, *python, ENVHUB, *arguments]
+def envhub(*arguments: str, cwd: Path = ASSETS, **more: str) -> Answer:
+    """Run the command; the answer has every byte of what it printed."""
+    argv = [sys.executable, ENVHUB, *arguments]
     done = subprocess.run(
         argv, cwd=cwd, env=variables(**more), capture_output=True, stdin=subprocess.DEVNULL
     )

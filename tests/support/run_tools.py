@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from support.disks import SmallDisk
 from support.paths import ASSETS
 
 ENVHUB = Path(sys.executable).with_name("envhub")
@@ -33,10 +34,12 @@ def variables(**more: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **more}
 
 
-def start(*arguments: object, cwd: Path = ASSETS, **more: str) -> "subprocess.Popen[str]":
-    """Start the command."""
+def start(
+    *arguments: object, cwd: Path = ASSETS, disk: SmallDisk | None = None, **more: str
+) -> "subprocess.Popen[str]":
+    """Start the command, where it sees a disk if one is given."""
     return subprocess.Popen(
-        [ENVHUB, *map(str, arguments)],
+        [*(disk.enter(cwd) if disk else ()), ENVHUB, *map(str, arguments)],
         cwd=cwd,
         env=variables(**more),
         stdin=subprocess.DEVNULL,
@@ -46,9 +49,11 @@ def start(*arguments: object, cwd: Path = ASSETS, **more: str) -> "subprocess.Po
     )
 
 
-def envhub(*arguments: object, cwd: Path = ASSETS, **more: str) -> Answer:
+def envhub(
+    *arguments: object, cwd: Path = ASSETS, disk: SmallDisk | None = None, **more: str
+) -> Answer:
     """Run the command."""
-    return ended(start(*arguments, cwd=cwd, **more))
+    return ended(start(*arguments, cwd=cwd, disk=disk, **more))
 
 
 def ended(command: "subprocess.Popen[str]") -> Answer:
