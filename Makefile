@@ -4,10 +4,13 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check docs bench soak clean
+# Tests run in one process per core; with more than eight the slowest tests alone decide.
+JOBS ?= auto
+
+.PHONY: help setup demo test check docs pins bench soak clean
 help:
 	@echo "make demo   see scripted experts solve ten manipulation tasks"
-	@echo "make test   run the tests"
+	@echo "make test   run the tests; JOBS=1 one after the other"
 	@echo "make check  linter, types, layers, documentation"
 	@echo "make bench  benchmarks: ratios, measured side by side"
 	@echo "make soak   long fault runs"
@@ -25,7 +28,12 @@ $(BASE): pyproject.toml plugins/metaworld/pyproject.toml .ci/constraints.txt
 	@touch $@
 
 $(READY): $(BASE)
-	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[dev,docs]'
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[dev]'
+	@touch $@
+
+DOCS := .venv/.docs
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[docs]'
 	@touch $@
 
 # Tests that compare with Meta-World's own loop need it beside EnvHub, and those of the torch path
@@ -49,7 +57,7 @@ demo: $(BASE)
 	$(BIN)/envhub eval metaworld --suite mt10 --policy expert
 
 test: $(TEST_NEEDS)
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses=$(JOBS) --maxprocesses=8 --dist=loadgroup
 
 check: $(READY) docs
 	$(BIN)/ruff check .
@@ -57,11 +65,18 @@ check: $(READY) docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-docs: $(READY)
+docs: $(DOCS)
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
+# The pins hold for every Python that requires-python admits, whichever one made them.
+pins: $(READY)
+	@for version in 3.11.0 3.12.0 3.13.0; do \
+	  $(BIN)/uv pip compile --quiet --no-deps --python-version $$version \
+	    .ci/constraints.txt >/dev/null || exit 1; \
+	done
+
 bench: $(SIM)
-	@for script in statistics start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in intervals sandbox start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

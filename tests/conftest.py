@@ -1,12 +1,129 @@
 """What all tests share."""
 
 import os
+import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.leftovers import Leftovers
+from support.needs import commands, needs_git, reason_to_skip
 from support.paths import ASSETS
 from support.wheels import NEEDED, make_wheel, repack
+
+REQUIRE_ALL = os.environ.get("ENVHUB_REQUIRE_ALL") == "1"
+
+leftovers = Leftovers()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let Ctrl-C have its effect, in children too.
+
+    A shell starts commands in the background with SIGINT ignored, children inherit that, and a
+    Python process that finds it ignored leaves it so.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose what runs, and what it needs."""
+    for item in items:
+        if "local_hub" in getattr(item, "fixturenames", ()):
+            item.add_marker(needs_git)
+    # Soak runs are asked for by name: `pytest -m soak`.
+    if "soak" not in (config.getoption("-m") or ""):
+        soaks = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=soaks)
+        items[:] = [item for item in items if item not in soaks]
+
+
+# What is missing
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs something that this machine lacks."""
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if reason := reason_to_skip(name):
+                pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """With ENVHUB_REQUIRE_ALL=1, as in CI, a skip is a failure."""
+    report = yield
+    if report.skipped and REQUIRE_ALL:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"ENVHUB_REQUIRE_ALL=1 forbids skipping: {reason}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped, and the line that installs what was missing."""
+    skipped = terminalreporter.getreports("skipped")
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in skipped
+        if isinstance(report.longrepr, tuple)
+    )
+    if not reasons:
+        return
+    terminalreporter.section("skipped")
+    for reason, count in sorted(reasons.items()):
+        tests = "1 test was" if count == 1 else f"{count} tests were"
+        terminalreporter.write_line(f"{tests} skipped because {reason}")
+    if install := commands(list(reasons)):
+        terminalreporter.write_line(f"To run them too: {' && '.join(install)}")
+
+
+# What is left behind
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Iterator[None]:
+    """What a fixture of a module or of the session starts lives longer than one test."""
+    if fixturedef.scope == "function":
+        return (yield)
+    before = leftovers.running()
+    try:
+        return (yield)
+    finally:
+        leftovers.keep(before)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item) -> Iterator[None]:
+    """A test that reaches its limit of time takes its processes with it: many wait for them."""
+    result = yield
+    fail = signal.getsignal(signal.SIGALRM)
+
+    def end(number: int, frame: object) -> None:
+        leftovers.end()
+        fail(number, frame)
+
+    if callable(fail):
+        signal.signal(signal.SIGALRM, end)
+    return result
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """Processes that a test leaves behind are ended, and are its error."""
+    try:
+        result = yield
+    except BaseException:
+        leftovers.end()
+        raise
+    if left := leftovers.wait_and_end():
+        pytest.fail("Processes were left behind, and ended:\n" + "\n".join(left), pytrace=False)
+    return result
+
+
+# Fixtures
 
 
 @pytest.fixture
@@ -30,26 +147,6 @@ def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
     for name in ("ENVHUB_HOME", "ENVHUB_PLUGINS", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
-    """With ENVHUB_REQUIRE_ALL=1, as in CI, a skip is a failure."""
-    outcome = yield
-    report = outcome.get_result()
-    if report.skipped and os.environ.get("ENVHUB_REQUIRE_ALL") == "1":
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        report.outcome = "failed"
-        report.longrepr = f"ENVHUB_REQUIRE_ALL=1 forbids skipping: {reason}"
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Soak runs are asked for by name: `pytest -m soak`."""
-    if "soak" in (config.getoption("-m") or ""):
-        return
-    soaks = [item for item in items if item.get_closest_marker("soak")]
-    config.hook.pytest_deselected(items=soaks)
-    items[:] = [item for item in items if item not in soaks]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,3 @@
-import importlib.util
 import subprocess
 import sys
 
@@ -9,14 +8,11 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Te
 from gymnasium.vector.utils import batch_space
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.needs import needs_torch
 
 from envhub import observations
 from envhub.errors import ContractError, InvalidObservation
 from envhub.observations import Feature, features, to_lerobot
-
-needs_torch = pytest.mark.skipif(
-    importlib.util.find_spec("torch") is None, reason="torch is not installed"
-)
 
 IMAGES = "uint8 of shape ([rows,] height, width, channels) with 1, 3 or 4 channels"
 

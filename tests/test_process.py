@@ -8,31 +8,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+from support.processes import alive, wait_until
 
 from envhub.process import Finished, describe_exit, remove_tree, run, spawn
 
 LONG = 60.0
 """A limit that nothing here reaches."""
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that has ended and is not reaped does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
-
-
-def wait_until(condition) -> None:
-    """Look again and again; pytest's own limit is the only one."""
-    while not condition():
-        time.sleep(0.01)
 
 
 class TestRun:

@@ -9,9 +9,13 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from support.disks import SmallDisk
+from support.needs import needs_own_mount
+from support.processes import descendants, ending, wait_until
 from support.run_tools import (
     ENVHUB,
     WALK,
@@ -19,15 +23,12 @@ from support.run_tools import (
     Answer,
     Outcomes,
     counted,
-    descendants,
     ended,
-    ending,
     envhub,
     outcomes,
     snapshot,
     start,
     variables,
-    wait_until,
 )
 
 from envhub import evaluate
@@ -682,47 +683,64 @@ def small_disk(tmp_path):
     """A file system of 24 pages; every file of a run takes one at least."""
     place = tmp_path / "disk"
     place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", place], capture_output=True, text=True
-    )
-    if mounted.returncode:
-        pytest.skip(f"a file system cannot be mounted here: {mounted.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "--lazy", place], check=True)
+    disk = SmallDisk(place, "96k")
+    yield disk
+    disk.close()
 
 
-def remount(place: Path, options: str) -> None:
-    subprocess.run(["mount", "-o", f"remount,{options}", place], check=True)
-
-
+@needs_own_mount
 class TestSmallDisk:
     def test_it_is_full(self, small_disk, tmp_path):
-        out = small_disk / "run"
+        out = small_disk.place / "run"
         question = ("eval", "./run_walk", "--policy", NOISY, "--suite", "all", "--episodes", 9)
-        assert envhub(*question, "--workers", 1, "--out", out) == no_space(out)
-        whole = counted(out)
+        answer = envhub(*question, "--workers", 1, "--out", out, disk=small_disk)
+        assert answer == no_space(out)
+        seen = small_disk.seen(out)
+        whole = counted(seen)
         assert 5 < whole < 27
-        assert envhub("eval", "--resume", out, "--workers", 1) == no_space(out)
-        assert counted(out) == whole
-        remount(small_disk, "size=8m")
+        again = ("eval", "--resume", out, "--workers", 1)
+        assert envhub(*again, disk=small_disk) == no_space(out)
+        assert counted(seen) == whole
+        small_disk.remount("size=8m")
         once = tmp_path / "once"
         evaluate(str(WALK), NOISY, suites="all", episodes=9, workers=0, out=once)
-        resume(out, outcomes(once))
+        answer = envhub(*again, disk=small_disk)
+        assert (answer.code, answer.err) == (0, "")
+        assert outcomes(seen) == outcomes(once)
+        assert not list(seen.rglob("*.part"))
+
+    def test_it_is_full_in_the_middle_of_a_run(self, small_disk, gate, reference):
+        (gate / "near.1").touch()
+        out = small_disk.place / "run"
+        filler = small_disk.seen(small_disk.place) / "filler"
+        question = ("eval", "./run_walk", *QUESTION, "--env-arg", f"gate={gate}", "--workers", 1)
+        with ending(start(*question, "--out", out, disk=small_disk)) as command:
+            wait_until((gate / "near.1.waiting").exists)
+            with suppress(OSError):
+                filler.write_bytes(b"x" * 96 * 1024)
+            (gate / "near.1").unlink()
+            assert ended(command) == no_space(out)
+        assert list(outcomes(small_disk.seen(out))) == [("near", 0)]
+        filler.unlink()
+        small_disk.remount("size=8m")
+        answer = envhub("eval", "--resume", out, "--workers", 1, disk=small_disk)
+        assert (answer.code, answer.err) == (0, "")
+        assert outcomes(small_disk.seen(out)) == reference
 
     def test_it_is_full_from_the_start(self, small_disk):
-        (small_disk / "filler").write_bytes(b"x" * 96 * 1024)
-        out = small_disk / "run"
-        answer = envhub("eval", "./run_walk", "--policy", "zero", "--workers", 0, "--out", out)
-        assert answer == no_space(out)
-        assert not out.exists()
+        (small_disk.seen(small_disk.place) / "filler").write_bytes(b"x" * 96 * 1024)
+        out = small_disk.place / "run"
+        question = ("eval", "./run_walk", "--policy", "zero", "--workers", 0, "--out", out)
+        assert envhub(*question, disk=small_disk) == no_space(out)
+        assert not small_disk.seen(out).exists()
 
     def test_it_cannot_be_written(self, small_disk, place):
-        shutil.copytree(place / "run", small_disk / "run")
-        before = snapshot(small_disk)
-        remount(small_disk, "ro")
-        out = small_disk / "run"
-        answer = envhub("eval", "--resume", out)
-        refused(answer, 2, f"{out} cannot be written: Read-only file system.")
-        answer = envhub("eval", "./run_walk", "--out", small_disk / "other")
-        refused(answer, 2, f"{small_disk}/other cannot be written: Read-only file system.")
-        assert snapshot(small_disk) == before
+        disk, seen = small_disk.place, small_disk.seen(small_disk.place)
+        shutil.copytree(place / "run", seen / "run")
+        before = snapshot(seen)
+        small_disk.remount("ro")
+        answer = envhub("eval", "--resume", disk / "run", disk=small_disk)
+        refused(answer, 2, f"{disk}/run cannot be written: Read-only file system.")
+        answer = envhub("eval", "./run_walk", "--out", disk / "other", disk=small_disk)
+        refused(answer, 2, f"{disk}/other cannot be written: Read-only file system.")
+        assert snapshot(seen) == before

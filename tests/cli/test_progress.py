@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from support.episodes import env_error, lost, policy_error, silent, won
-from support.run_tools import ENVHUB, WALK, WALKERS, outcomes, variables, wait_until
+from support.processes import wait_until
+from support.run_tools import ENVHUB, WALK, WALKERS, outcomes, variables
 
 from envhub.cli.progress import LiveWatcher, Watcher, _clock, make_watcher
 from envhub.errors import PluginError

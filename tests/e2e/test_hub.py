@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.needs import SANDBOXES, needs_prlimit
 from support.paths import ASSETS, DOCS
 from support.terminal import at_terminal
 
@@ -307,7 +308,9 @@ def test_an_interrupt_while_fetching_waits_for_nothing(hub, tmp_path, path):
     assert not list((tmp_path / "home" / "sources").glob("me--env/*"))
 
 
-@pytest.mark.parametrize("problem", ["File exists", "File too large"])
+@pytest.mark.parametrize(
+    "problem", ["File exists", pytest.param("File too large", marks=needs_prlimit)]
+)
 def test_what_cannot_be_stored(hub, tmp_path, problem):
     """A limit on the size of files stands for a full disk."""
     hub.create("me/env")
@@ -451,7 +454,7 @@ def make(task):
 """
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock", "none"])
+@pytest.mark.parametrize("sandbox", [*SANDBOXES, "none"])
 def test_what_code_of_the_hub_can_reach(hub, tmp_path, monkeypatch, sandbox):
     secret = tmp_path / "secret.txt"
     secret.write_text("mine")

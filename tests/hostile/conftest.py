@@ -4,8 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from envhub.sandbox.choose import trouble
+from support.needs import SANDBOXES
 
 
 @pytest.fixture
@@ -28,10 +27,7 @@ def publish(hub) -> Callable[..., str]:
     return put
 
 
-@pytest.fixture(params=["bubblewrap", "landlock"])
+@pytest.fixture(params=SANDBOXES)
 def sandbox(request: pytest.FixtureRequest) -> str:
     """Each sandbox that works here."""
-    problem = trouble(request.param)
-    if problem is not None:
-        pytest.skip(f"{request.param}: {problem}")
     return request.param

@@ -1,17 +1,13 @@
 """Which GL backend is chosen, and what is said where there is none."""
 
 import os
-from ctypes.util import find_library
 
 import pytest
+from support.needs import needs_egl, needs_osmesa
 
 from envhub.errors import ContractError
-from envhub.machine.gl import cannot_draw, choose_backend
-
-needs_egl = pytest.mark.skipif(find_library("EGL") is None, reason="libEGL is not installed")
-needs_osmesa = pytest.mark.skipif(
-    find_library("OSMesa") is None, reason="libOSMesa is not installed"
-)
+from envhub.machine.gl import Fails, Renders, cannot_draw, choose_backend, probe_gl, read_answer
+from envhub.process import Finished
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +58,25 @@ def test_the_error_says_what_to_do():
         "libegl1 libgl1 libgles2 libosmesa6 libglfw3), or use a policy that needs no pixels; "
         "envhub doctor shows the backends that work."
     )
+
+
+def test_a_driver_that_hangs():
+    assert probe_gl("egl", timeout=0.001) == Fails("the GL probe did not end within 0.001 s")
+
+
+@pytest.mark.parametrize(
+    ("done", "answer"),
+    [
+        (Finished(0, '{"renderer": "x"}\n', "noise"), Renders("x")),
+        (Finished(0, 'driver says hi\n{"renderer": "x"}\n', ""), Renders("x")),
+        (Finished(-11, '{"renderer": "x"}\n', ""), Renders("x")),
+        (Finished(-11, "", ""), Fails("the GL probe was killed by SIGSEGV")),
+        (
+            Finished(1, "", "Traceback\nKeyError: 'vulkan'\n"),
+            Fails("the GL probe ended with exit code 1: KeyError: 'vulkan'"),
+        ),
+        (Finished(0, "7\n", ""), Fails("the GL probe answered 7")),
+    ],
+)
+def test_answers(done, answer):
+    assert read_answer(done) == answer

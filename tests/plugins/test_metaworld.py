@@ -3,13 +3,11 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections import defaultdict
 from hashlib import sha256
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -20,23 +18,22 @@ from envhub_metaworld.env import CAMERAS, make
 from envhub_metaworld.tasks import suites
 from packaging.requirements import Requirement
 from support import metaworld_bare
+from support.needs import (
+    needs_bubblewrap,
+    needs_egl,
+    needs_index,
+    needs_metaworld,
+    needs_sandbox,
+)
 from support.paths import TESTS
 
 import envhub
 from envhub.errors import ContractError, UnknownName
-from envhub.machine import gl
 from envhub.sources.requirements import read_requirements
 
 PLUGIN = TESTS.parent / "plugins" / "metaworld"
 
 TASKS = {task.name: task for task in suites()["mt50"]}
-
-needs_simulator = pytest.mark.skipif(
-    find_spec("metaworld") is None, reason="metaworld is not installed"
-)
-needs_egl = pytest.mark.skipif(
-    not isinstance(gl.probe_gl("egl"), gl.Renders), reason="EGL does not render here"
-)
 
 
 def python(code: str, **variables: str) -> str:
@@ -90,7 +87,7 @@ def test_tasks():
     assert all(re.fullmatch(r"[A-Z][^.]{10,90}\.", words) for words in descriptions)
 
 
-@needs_simulator
+@needs_metaworld
 def test_meta_world_has_the_same_tasks():
     own = json.loads(
         python(
@@ -190,7 +187,7 @@ def test_without_the_simulator_the_error_says_what_to_install(tmp_path):
     assert "pip install './plugins/metaworld[sim]'" in said
 
 
-@needs_simulator
+@needs_metaworld
 def test_what_is_imported_and_loaded_when():
     code = """
 import os, sys
@@ -219,7 +216,7 @@ env.close()
 # Its episodes
 
 
-@needs_simulator
+@needs_metaworld
 def test_experts_play_as_in_meta_worlds_own_loop(tmp_path):
     names, episodes = ["soccer-v3", "push-back-v3", "assembly-v3"], 2
     start = [sys.executable, str(TESTS / "support" / "metaworld_bare.py"), str(episodes), "--mt1"]
@@ -244,7 +241,7 @@ def test_experts_play_as_in_meta_worlds_own_loop(tmp_path):
     assert any(record.out_of_bounds for record in run.records())  # the env clips them
 
 
-@needs_simulator
+@needs_metaworld
 def test_a_reset_is_meta_worlds_own_to_the_bit():
     names = ("soccer-v3", "push-v3", "push-back-v3", "faucet-open-v3", "shelf-place-v3", "sweep-v3")
     start = [sys.executable, str(TESTS / "support" / "metaworld_resets.py"), "2", *names]
@@ -252,24 +249,25 @@ def test_a_reset_is_meta_worlds_own_to_the_bit():
     assert done.stdout == f"compared {len(names)}\n", done.stderr  # `make soak` takes all 50
 
 
-@needs_simulator
+@needs_metaworld
 @pytest.mark.parametrize(("version", "left_out"), [("3.1.1", True), ("9.9.9", False)])
-def test_a_version_that_was_not_compared_is_reset_as_it_resets_itself(version, left_out):
-    script = f"""if True:
+def test_a_version_that_was_not_compared_is_reset_as_it_resets_itself(version, left_out, tmp_path):
+    info = tmp_path / f"metaworld-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: metaworld\nVersion: {version}\n")
+    script = """if True:
+        import sys
         from envhub_metaworld import simulator
-        simulator.version = lambda _: {version!r}
-        called, place = [], simulator._place_without_physics
-        simulator._place_without_physics = lambda env: called.append(env) or place(env)
+        called = set()
         mine, own = (simulator.build("reach-v3") for _ in range(2))
         for env in (mine, own):
             env.seed(3)
+        sys.setprofile(lambda frame, event, _: called.add(frame.f_code.co_name))
         state, _ = simulator.reset_simulator(mine)
-        print(bool(called), state.tobytes() == own.reset()[0].tobytes())
+        sys.setprofile(None)
+        print("_place_without_physics" in called, state.tobytes() == own.reset()[0].tobytes())
     """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
-    assert done.stdout == f"{left_out} True\n", done.stderr
+    assert python(script, PYTHONPATH=str(tmp_path)) == f"{left_out} True\n"
 
 
 def worker_mb() -> int:
@@ -297,7 +295,7 @@ class Measuring(Policy):
         return super().act(obs, episodes)
 
 
-@needs_simulator
+@needs_metaworld
 def test_goals_follow_the_seed_and_memory_stays_flat(tmp_path):
     alone, shared = Measuring(), Policy("environment_state")
     common = {"episodes": 2, "max_steps": 1, "runtime": "here"}
@@ -320,7 +318,7 @@ def test_goals_follow_the_seed_and_memory_stays_flat(tmp_path):
 # Its frames
 
 
-@needs_simulator
+@needs_metaworld
 @needs_egl
 @pytest.mark.parametrize(("camera", "size"), [("corner2", 480), ("topview", 65)])
 def test_frames_are_those_of_meta_world(camera, size):
@@ -345,7 +343,7 @@ def test_frames_are_those_of_meta_world(camera, size):
     assert len({digest(frame) for frame in seen}) == 3
 
 
-@needs_simulator
+@needs_metaworld
 @needs_egl
 def test_frames_that_nobody_reads_change_nothing(tmp_path):
     own = python(
@@ -362,7 +360,7 @@ def test_frames_that_nobody_reads_change_nothing(tmp_path):
     assert [digest(frame) for frame in policy.seen["door-open-v3", 0]] == own.split()
 
 
-@needs_simulator
+@needs_metaworld
 @needs_egl
 def test_closing_frees_everything_and_another_reset_opens_again():
     code = """
@@ -389,7 +387,7 @@ assert max(sizes[3:]) <= 1.05 * sizes[2], sizes
     python(code, MUJOCO_GL="egl")
 
 
-@needs_simulator
+@needs_metaworld
 @needs_egl
 def test_two_envs_that_draw_in_one_process():
     code = """
@@ -428,13 +426,12 @@ def without_gl(*command: object, **variables: str) -> subprocess.CompletedProces
     )
 
 
-needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bwrap is not installed")
 EVAL = (Path(sys.executable).with_name("envhub"), "eval", "metaworld", "--task", "reach-v3")
 EVAL += ("--runtime", "here")
 
 
-@needs_simulator
-@needs_bwrap
+@needs_metaworld
+@needs_bubblewrap
 @pytest.mark.parametrize("variables", [{}, {"MUJOCO_GL": "egl"}])
 def test_without_gl_states_are_enough(variables, tmp_path):
     command = (*EVAL, "--policy", "expert", "--episodes", 1, "--workers", 1)
@@ -444,8 +441,8 @@ def test_without_gl_states_are_enough(variables, tmp_path):
     assert record.success
 
 
-@needs_simulator
-@needs_bwrap
+@needs_metaworld
+@needs_bubblewrap
 @pytest.mark.parametrize("variables", [{}, {"MUJOCO_GL": "egl"}])
 def test_without_gl_pixels_are_an_error_that_names_the_packages(variables, tmp_path):
     policy = tmp_path / "policy.py"
@@ -467,6 +464,8 @@ def test_without_gl_pixels_are_an_error_that_names_the_packages(variables, tmp_p
 # In a runtime of its own
 
 
+@needs_index
+@needs_sandbox
 def test_in_a_runtime_and_as_a_hub_repository(local_hub, monkeypatch, tmp_path):
     """The plugin and its copy on the Hub, both in the runtime that the lock says, agree."""
     monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.journals import EPISODES, failed, record
+from support.needs import needs_own_mount
 from support.paths import TESTS
 
 from envhub.errors import ExitCode, RunDirectoryError
@@ -252,14 +253,12 @@ print(json.dumps([problems, kept, recorded, left, after]))
 """
 
 
+@needs_own_mount
 def test_no_space_for_a_file(directory):
-    mount = f"mount -t tmpfs -o size=64k tmpfs {directory}"
     inside = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
-    if subprocess.run([*inside, mount], capture_output=True, check=False).returncode:
-        pytest.skip("no file system can be mounted here, in a namespace of its own (unshare)")
-    run = f'{mount} && exec "$0" -c "$1" {directory}'
+    run = 'mount -t tmpfs -o size=64k tmpfs "$2" && exec "$0" -c "$1" "$2"'
     done = subprocess.run(
-        [*inside, run, sys.executable, FULL_DISK],
+        [*inside, run, sys.executable, FULL_DISK, directory],
         env={**os.environ, "PYTHONPATH": str(TESTS)},
         capture_output=True,
         text=True,

@@ -8,6 +8,8 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import uv
+from support.needs import SANDBOXES
 from support.wheels import pin
 
 import envhub
@@ -25,7 +27,6 @@ from envhub.refs import PathRef
 from envhub.results.seal import seal
 from envhub.runtime import build_cache
 from envhub.runtime.provision import provision
-from envhub.sandbox.choose import trouble
 from envhub.sources.find import locate
 from envhub.types import HERE, Limits, PluginSource
 
@@ -221,7 +222,8 @@ def test_isolated_though_nothing_is_declared(real_runtimes, tmp_path):
 def test_once_built_neither_uv_nor_an_index_is_needed(real_runtimes, gadget, tmp_path, monkeypatch):
     before = decide(gadget)
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
-    monkeypatch.setattr("envhub.runtime.uv.find_uv", None)
+    monkeypatch.setattr(uv, "find_uv_bin", lambda: pytest.fail("uv was looked for"))
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert decide(gadget) == before
 
 
@@ -392,11 +394,8 @@ def envhub_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("sandbox", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_hub_reference_runs_in_a_sandbox_in_a_runtime(published, gadget, tmp_path, sandbox):
-    problem = trouble(sandbox)
-    if problem:
-        pytest.skip(f"{sandbox}: {problem}")
     ref = published(f"{sandbox}/gadget")
     there = run(ref, tmp_path / "there", trust_remote_code=True, sandbox=sandbox)
     here = run(gadget, tmp_path / "here")

@@ -1,10 +1,13 @@
 """What a sandbox shows, for interpreters in all sorts of places."""
 
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from support.sandboxes import ROOT
 
 import envhub
 from envhub.sandbox import filesystem
@@ -128,3 +131,150 @@ def test_apart(tmp_path):
     (tmp_path / "link").symlink_to("a")
     paths = [tmp_path / "a/b", tmp_path / "a", tmp_path / "link/b", Path("/usr/lib")]
     assert filesystem.apart(paths) == [tmp_path / "a", tmp_path / "link/b"]
+
+
+def below(path: Path, directory: str) -> bool:
+    return path.is_relative_to(directory) and path != Path(directory)
+
+
+class TestFiles:
+    READ = """if True:
+        with open(given) as file:
+            result = file.read()
+    """
+    WRITE = """if True:
+        with open(given, "w") as file:
+            file.write("pwned")
+        result = "written"
+    """
+
+    def test_a_key_at_home(self, sandbox):
+        key = sandbox.file(sandbox.home / ".ssh" / "id_ed25519", "private")
+        answer = sandbox.run(self.READ, given=str(key))
+        assert answer in ("FileNotFoundError", "PermissionError")
+
+    def test_settings_beside_the_interpreter(self, sandbox):
+        """Where people keep the password of their package index."""
+        home = sandbox.shown.parent / "venv"
+        argv = (sandbox.python, "-m", "venv", "--without-pip", str(home))
+        subprocess.run(argv, check=True)
+        names = ("pip.conf", "uv.toml", ".netrc", ".condarc", "etc/conda/condarc", "envs/a/b")
+        for name in names:
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            sandbox.file(home / name, "https://me:password@index")
+        program = """if True:
+            result = [attempt(lambda: open(path).read()) for path in given]
+        """
+        sandbox.python = str(home / "bin/python")
+        paths = [str(home / name) for name in (*names, "pyvenv.cfg")]
+        *secrets, own = sandbox.run(program, given=paths)
+        assert set(secrets) <= {"FileNotFoundError", "PermissionError"}, secrets
+        assert own.startswith("home = ")
+
+    def test_home_is_the_scratch_directory(self, sandbox):
+        program = "from pathlib import Path; result = [str(Path.home()), str(Path.cwd())]"
+        assert sandbox.run(program) == [str(sandbox.scratch)] * 2
+
+    def test_tokens(self, sandbox):
+        program = """if True:
+            import os
+            result = [*os.environ.values(), open("/proc/self/environ").read()]
+        """
+        assert not any("secret" in text for text in sandbox.run(program))
+
+    def test_the_rest_of_the_system(self, sandbox):
+        program = """if True:
+            import os
+            result = {path: attempt(os.listdir, path) for path in given["directories"]}
+            result |= {path: attempt(open, path) for path in given["files"]}
+        """
+        homes = ["/root", "/home", "/var", "/var/log", "/boot", "/run"]
+        directories = ["/etc", "/sys", "/", *homes]
+        files = ["/etc/shadow", "/etc/hostname", "/etc/machine-id", "/dev/kmsg", "/dev/tty"]
+        answer = sandbox.run(program, given={"directories": directories, "files": files})
+        if sandbox.kind == "bubblewrap":
+            # What is shown of them lies in otherwise empty directories.
+            assert set(answer.pop("/etc")) <= {*os.listdir("/etc")} - {"shadow", "hostname", "ssh"}
+            assert set(answer.pop("/")) >= {"dev", "etc", "proc", "sys", "tmp", "usr"}
+            assert set(answer.pop("/sys")) == {"devices", "kernel"} or filesystem.gpus()
+            shown = (*filesystem.interpreter_paths(Path(sandbox.python)), sandbox.scratch)
+            for directory in homes:
+                if way := {p.relative_to(directory).parts[0] for p in shown if below(p, directory)}:
+                    assert set(answer.pop(directory)) <= way, directory
+        assert set(answer.values()) <= {"FileNotFoundError", "PermissionError", "OSError"}, answer
+
+    def test_writing_elsewhere(self, sandbox):
+        program = """if True:
+            result = [attempt(open, path, "w") for path in given]
+        """
+        places = ("/usr/bin", "/etc", "/", "/dev", "/proc", "/sys/devices/system", "/var/tmp")
+        directories = (sandbox.shown, sandbox.home, f"{sys.prefix}/lib", ROOT / "envhub", *places)
+        paths = [str(Path(directory, "envhub-test")) for directory in directories]
+        answer = sandbox.run(program, given=paths)
+        assert set(answer) <= {"FileNotFoundError", "PermissionError", "OSError"}, answer
+        assert not any(Path(path).exists() for path in paths)
+
+    def test_writing_into_the_common_temporary_directory(self, sandbox):
+        path = Path(tempfile.gettempdir(), f"envhub-test-{os.getpid()}")
+        answer = sandbox.run(self.WRITE, given=str(path))
+        assert answer == {"bubblewrap": "written", "landlock": "PermissionError"}[sandbox.kind]
+        assert not path.exists()
+
+    def test_what_is_shown_can_be_read(self, sandbox):
+        file = sandbox.file(sandbox.shown / "env.py", "code")
+        assert sandbox.run(self.READ, given=str(file)) == "code"
+
+    def test_leases_and_notices(self, sandbox):
+        """Leases hold up whoever opens a file to write; notices tell when others use one."""
+        program = """if True:
+            import ctypes, fcntl, os, signal
+            signal.signal(signal.SIGIO, signal.SIG_IGN)
+            directory = os.open(given, os.O_RDONLY | os.O_DIRECTORY)
+            file = os.open(given + "/env.py", os.O_RDONLY)
+            libc = ctypes.CDLL(None, use_errno=True)
+            watcher = libc.inotify_init1(os.O_CLOEXEC)
+            result = [
+                attempt(fcntl.fcntl, file, 1024, fcntl.F_RDLCK),  # F_SETLEASE
+                attempt(fcntl.fcntl, directory, 1026, 0x8000003F),  # F_NOTIFY, of everything
+                attempt(fcntl.fcntl, directory, 1040, bytes(16)),  # F_SETDELEG, a newer lease
+                libc.inotify_add_watch(watcher, given.encode(), 0xFFF) < 0 or "watches",
+            ]
+        """
+        sandbox.file(sandbox.shown / "env.py", "code")
+        answer = sandbox.run(program, given=str(sandbox.shown))
+        assert answer == ["OSError", "OSError", "OSError", True]
+
+    def test_no_device_nodes(self, sandbox):
+        program = """if True:
+            import os, stat
+            os.mknod("disk", 0o600 | stat.S_IFBLK, os.makedev(8, 0))
+        """
+        assert sandbox.run(program) == "PermissionError"
+
+    def test_the_kernels_settings(self, sandbox):
+        """As root outside bubblewrap alone lets these be written."""
+        program = """if True:
+            def rewrite(path):
+                text = open(path).read()
+                open(path, "w").write(text)
+            result = [attempt(rewrite, path) for path in given]
+        """
+        files = ["/proc/sys/kernel/core_pattern", "/proc/sys/vm/swappiness"]
+        assert set(sandbox.run(program, given=files)) <= {"PermissionError", "OSError"}
+
+    def test_the_modes_of_devices(self, sandbox):
+        before = [os.stat(path).st_mode for path in filesystem.DEVICES]
+        program = """if True:
+            import os
+            for path in given:
+                attempt(os.chmod, path, 0o600)
+        """
+        sandbox.run(program, given=[str(path) for path in filesystem.DEVICES])
+        assert [os.stat(path).st_mode for path in filesystem.DEVICES] == before
+
+    def test_devices_work(self, sandbox):
+        program = """if True:
+            open("/dev/null", "w").write("x")
+            result = [len(open(f"/dev/{name}", "rb").read(9)) for name in ("zero", "urandom")]
+        """
+        assert sandbox.run(program) == [9, 9]

@@ -4,10 +4,10 @@ import errno
 import os
 import re
 import struct
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from support.needs import HEADERS, needs_headers
 
 from envhub.sandbox import seccomp
 
@@ -142,15 +142,11 @@ class TestFilter:
         judge = Machine(seccomp.rules_in_namespaces(network=False, root=False), machine).judge
         assert judge("ptrace", architecture=0x40000003) == "kill"  # i386
 
+    @needs_headers
     def test_the_numbers_are_those_of_the_kernels_headers(self):
-        headers = (
-            Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
-            Path("/usr/include/asm-generic/unistd.h"),
-        )
-        there = [(column, file) for column, file in enumerate(headers) if file.exists()]
-        if not there:
-            pytest.skip("linux-libc-dev is not installed")
-        for column, header in there:
+        for column, header in enumerate(HEADERS):
+            if not header.exists():
+                continue
             defined = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", header.read_text())
             numbers = {name: int(number) for name, number in defined}
             youngest = max(numbers.values())

@@ -14,17 +14,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.run_tools import (
-    WALK,
-    WALKERS,
-    Outcomes,
-    descendants,
-    ended,
-    ending,
-    kill,
-    outcomes,
-    start,
-)
+from support.processes import descendants, ending, kill
+from support.run_tools import WALK, WALKERS, Outcomes, ended, outcomes, start
 
 from envhub import evaluate
 

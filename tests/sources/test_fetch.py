@@ -1,46 +1,18 @@
 """Fetching from a Hub that behaves, and from one that does not."""
 
-import json
 import os
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
+from support.fetching import FILES
 
-from envhub.errors import SourceCorrupt, SourceUnavailable, UsageError
-from envhub.files import set_writable
+from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.refs import HubRef
-from envhub.sources import download, fetch, store
+from envhub.sources import fetch, store
 from envhub.sources.fetch import obtain, resolve
 from envhub.sources.hub import Hub
-from envhub.sources.lock import check_lock, write_lock
 from envhub.testing.hub import faults
-
-FILES = {
-    "env.py": "import gymnasium\n",
-    "deep/data.json": "{}",
-    "model.safetensors": b"\0" * 100,
-    "README.md": "# hello\n",
-}
-
-
-@pytest.fixture
-def hub(local_hub, monkeypatch, tmp_path):
-    monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
-    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    local_hub.create("me/env")
-    return local_hub
-
-
-@pytest.fixture
-def ref(hub):
-    return HubRef("me", "env", hub.commit("me/env", FILES))
 
 
 def test_files_come_checked_and_read_only(hub, ref):
@@ -127,19 +99,6 @@ def test_lies_are_noticed_without_git_too(hub, ref, tmp_path, lie):
         assert obtain_without_git(ref, tmp_path) == "SourceCorrupt"
 
 
-def test_a_file_that_is_larger_than_listed_is_not_read(hub, ref, monkeypatch):
-    """No commit says how large its files are, and the bounds go by the listing."""
-    listing = Hub.listing
-
-    def lying(*arguments):
-        return [replace(one, size=one.size - 1) for one in listing(*arguments)]
-
-    monkeypatch.setattr(Hub, "listing", lying)
-    monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("read"))
-    with pytest.raises(SourceUnavailable, match=r"has more than the \d+ bytes that are listed"):
-        obtain(ref)
-
-
 def test_links_are_refused(hub):
     from envhub.testing.hub import Link
 
@@ -180,178 +139,6 @@ def test_a_hub_that_is_down_says_what_is_stored(hub, ref):
         obtain(HubRef("me", "other", ref.revision))
 
 
-@pytest.mark.parametrize("how", ["bytes", "more", "less", "manifest", "objects", "both"])
-def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
-    stored = obtain(ref)
-    place = stored.directory.parent
-    set_writable(place, writable=True)
-    file, manifest = stored.directory / "env.py", place / "manifest.json"
-    content = json.loads(manifest.read_text())
-    match how:
-        case "bytes":
-            file.write_text("import evil\n")
-        case "more":
-            (stored.directory / "sitecustomize.py").write_text("import evil\n")
-        case "less":
-            file.unlink()
-        case "manifest":
-            manifest.write_text("{}")
-        case "objects":
-            content["objects"][ref.revision] = ""
-            manifest.write_text(json.dumps(content))
-        case "both":  # a manifest that agrees with the poisoned file
-            file.write_text("import evil\n")
-            sha256, blob_id = store.digests(file.read_bytes())
-            content["files"]["env.py"] |= {
-                "sha256": sha256, "blob_id": blob_id, "size": file.stat().st_size,
-            }  # fmt: skip
-            manifest.write_text(json.dumps(content))
-    with pytest.raises(SourceCorrupt):
-        store.load("me/env", ref.revision)
-    healed = obtain(ref)
-    assert (healed.directory / "env.py").read_text() == FILES["env.py"]
-    set_writable(place, writable=True)
-    (healed.directory / "env.py").write_text("import evil\n")
-    hub.close()
-    with pytest.raises(SourceCorrupt, match="It was removed"):
-        obtain(ref)
-    assert store.load("me/env", ref.revision) is None
-
-
-def test_links_in_a_poisoned_store_are_seen_and_not_followed(hub, ref, tmp_path):
-    """What they lead to is neither run nor made readable when the copy is removed."""
-    outside = tmp_path / "outside"
-    outside.mkdir(mode=0o700)
-    (outside / "__init__.py").write_text("import evil\n")
-    (outside / "__init__.py").chmod(0o600)
-    files = obtain(ref).directory
-    for link, target in (("helpers", outside), ("more.py", outside / "__init__.py")):
-        set_writable(files, writable=True)
-        (files / link).symlink_to(target)
-        with pytest.raises(SourceCorrupt, match=f"{link} is missing or does not belong there"):
-            store.load("me/env", ref.revision)
-        assert not (obtain(ref).directory / link).exists()
-    assert outside.stat().st_mode & 0o777 == 0o700
-    assert (outside / "__init__.py").stat().st_mode & 0o777 == 0o600
-
-
-def test_several_fetch_the_same_at_once(hub, ref):
-    """Whoever is first puts it there; the others use that, and take nothing away."""
-    start = threading.Barrier(4)
-
-    def fetched(_: int) -> str:
-        start.wait()
-        return (obtain(ref).directory / "env.py").read_text()
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(fetched, range(4))) == [FILES["env.py"]] * 4
-    assert [p.name for p in (store.cache_home() / "sources").iterdir()] == ["me--env"]
-
-
-def test_what_a_killed_fetch_left_is_removed_in_time(hub, ref):
-    left = store.cache_home() / "sources" / ".staged-left"
-    (left / "files").mkdir(parents=True)
-    (left / "files" / "env.py").write_text("half")
-    os.utime(left, (0, 0))
-    with store.stage() as new:
-        obtain(ref)
-        assert not left.exists()
-        assert new.exists()
-    assert not new.exists()
-
-
-def test_several_files_are_fetched_at_once(hub, monkeypatch):
-    names = [f"data/{number}.txt" for number in range(15)]
-    ref = HubRef("me", "env", hub.commit("me/env", {"env.py": "", **dict.fromkeys(names, "x")}))
-    together, fetched, seen = threading.Barrier(4), Hub.download, []
-
-    def waiting(*arguments):
-        together.wait(20.0)  # for three others
-        return fetched(*arguments)
-
-    monkeypatch.setattr(Hub, "download", waiting)
-    stored = obtain(ref, on_progress=lambda *told: seen.append(told))
-    assert list(stored.manifest.files) == sorted(("env.py", *names))
-    assert [told[0] for told in seen] == list(range(17))
-    assert seen[-1] == (16, 16, 15, 15)
-
-
-def test_how_much_of_a_large_file_has_come_is_told(hub, monkeypatch):
-    size = 60 * 2**20  # which takes the client six steps
-    ref = HubRef("me", "env", hub.commit("me/env", {"env.py": "", "mesh.obj": bytes(size)}))
-    monkeypatch.setattr(download, "_PROGRESS_INTERVAL", 0.001)
-    seen = []
-    obtain(ref, on_progress=lambda *told: seen.append(told))
-    sizes = [told[2] for told in seen]
-    assert sizes == sorted(sizes)
-    assert any(0 < told < size for told in sizes)
-    assert seen[-1] == (2, 2, size, size)
-
-
-@pytest.mark.parametrize(
-    ("path", "ask"),
-    [
-        ("/tree/", lambda ref: obtain(ref)),
-        ("/api/models$", lambda ref: Hub().search("reach", 10)),
-        (
-            "/api/models/me/env$",
-            lambda ref: Hub().publish("me/env", Path(), private=False, ignore=[]),
-        ),
-    ],
-    ids=["listing", "search", "publish"],
-)
-def test_a_hub_that_does_not_answer(hub, ref, monkeypatch, path, ask):
-    monkeypatch.setattr("envhub.sources.http.SILENCE", 0.2)
-    expected = pytest.raises(SourceUnavailable, match="could not be requested: ReadTimeout")
-    with hub.fault(faults.Slow(2.0, path)), expected:
-        ask(ref)
-
-
-def test_a_listing_of_many_pages(hub):
-    names = {f"data/{number:04}.txt" for number in range(2500)}
-    commit = hub.commit("me/env", dict.fromkeys(names, "x"))
-    listed = [one.path for one in Hub().listing("me/env", commit)]
-    assert len(listed) == len(set(listed))
-    assert set(listed) == {".gitattributes", *names}
-
-
-def test_a_hub_that_is_down_is_not_asked_again_and_again(hub, ref, caplog):
-    hub.close()
-    with pytest.raises(SourceUnavailable, match="Check the network"):
-        Hub().search("reach", 10)
-    assert caplog.records == []
-
-
-@pytest.mark.parametrize(
-    ("body", "headers", "message"),
-    [
-        (b"<html>a portal</html>", {}, "got an answer that is not from a Hub"),
-        (b'[{"type": "file", "path": 3}]', {}, "got an answer that is not from a Hub"),
-        (b"[]", {"Link": '<http://127.0.0.2:9/next>; rel="next"'}, "which is another server"),
-    ],
-    ids=["page", "types", "elsewhere"],
-)
-def test_a_listing_that_is_none(monkeypatch, body, headers, message):
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        with pytest.raises(SourceUnavailable, match=message):
-            Hub().listing("me/env", "0" * 40)
-        server.shutdown()
-
-
 def test_a_missing_path_names_those_that_are_there(hub, ref):
     with pytest.raises(SourceUnavailable, match=r"no other\.py .* it has env\.py"):
         obtain(HubRef("me", "env", ref.revision, "other.py"))
@@ -365,36 +152,3 @@ def test_too_much_is_not_fetched(hub, ref, monkeypatch):
     monkeypatch.setattr(fetch, "MAX_BYTES", 5)
     with pytest.raises(SourceUnavailable, match="files of"):
         obtain(ref)
-
-
-def test_a_cut_download_leaves_nothing_behind(hub, ref):
-    with hub.fault(faults.Cut(0)), pytest.raises(SourceUnavailable):
-        obtain(ref)
-    assert not list(store.stored_path("me/env", "x").parent.parent.iterdir())
-    assert obtain(ref)
-
-
-def test_a_cut_download_is_resumed(hub, ref):
-    with hub.fault(faults.Cut(5, "/env.py$", times=2)):
-        assert obtain(ref)
-    ranges = [request.range for request in hub.requests if request.path.endswith("/env.py")]
-    assert ranges == [None, "bytes=5-", "bytes=10-"]
-
-
-def test_locks(hub, ref, tmp_path):
-    stored, path = obtain(ref), tmp_path / "envhub.lock"
-    with pytest.raises(UsageError, match="envhub lock me/env"):
-        check_lock(ref, stored.manifest, path)
-    write_lock(ref, stored, path)
-    check_lock(ref, stored.manifest, path)
-    other = HubRef("me", "env", hub.commit("me/env", {"env.py": "x = 1\n"}))
-    with pytest.raises(SourceCorrupt, match="is locked at"):
-        check_lock(other, obtain(other).manifest, path)
-    content = json.loads(path.read_text())
-    content["sources"]["me/env"]["files"]["env.py"] = "0" * 64
-    path.write_text(json.dumps(content))
-    with pytest.raises(SourceCorrupt, match=r"env\.py .* differs"):
-        check_lock(ref, stored.manifest, path)
-    path.write_text("{}")
-    with pytest.raises(UsageError, match="cannot be read"):
-        check_lock(ref, stored.manifest, path)

@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from support.needs import needs_git
 
 from envhub.sources.git import BrokenProof, object_id, parse_tree, pointer_id, tree_of, walk
 
@@ -36,6 +37,7 @@ def repository(tmp_path):
     return tmp_path, commit, objects
 
 
+@needs_git
 def test_walking_finds_every_file_with_its_id(repository):
     place, commit, objects = repository
     found = walk(commit, objects)
@@ -47,6 +49,7 @@ def test_walking_finds_every_file_with_its_id(repository):
     assert object_id("blob", data) == found["deep/er/data.bin"].blob_id
 
 
+@needs_git
 def test_every_changed_byte_of_every_object_is_noticed(repository):
     _, commit, objects = repository
     for name, content in objects.items():
@@ -57,6 +60,7 @@ def test_every_changed_byte_of_every_object_is_noticed(repository):
                 walk(commit, {**objects, name: bytes(changed)})
 
 
+@needs_git
 def test_what_is_missing_is_noticed(repository):
     _, commit, objects = repository
     for name in objects:

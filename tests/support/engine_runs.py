@@ -2,11 +2,9 @@
 
 import os
 import random
-import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +23,7 @@ from envhub.sources.find import find_source
 from envhub.types import Confinement, Limits, WorkerSpec
 from envhub.wire.messages import Loaded
 from support.paths import ASSETS
+from support.processes import descendants, kill
 from support.sources import confined
 
 WALKERS = f"{ASSETS}/engine_policies/walkers.py"
@@ -221,18 +220,7 @@ class Killer:
         while self._due.wait() and not self._done and len(self.killed) < self._most:
             self._due.clear()
             time.sleep(self._rng.uniform(0.0, 0.4))
-            victims = descendants(os.getpid())
+            victims = list(descendants(os.getpid()))
             if victims and not self._done:
                 self.killed.append(self._rng.choice(victims))
-                with suppress(ProcessLookupError):
-                    os.kill(self.killed[-1], signal.SIGKILL)
-
-
-def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, and those that they have."""
-    found: list[int] = []
-    for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in map(int, listed.read_text().split()):
-                found += [child, *descendants(child)]
-    return found
+                kill(self.killed[-1])

@@ -1,8 +1,11 @@
 """Processes, descriptors and directories of this machine, as tests look at them."""
 
 import os
+import signal
+import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import envhub
@@ -62,8 +65,24 @@ def shared_memories():
 
 def children(pid=None):
     """The children of a process, by all of its threads, in order of birth."""
-    tasks = Path(f"/proc/{pid or os.getpid()}/task")
-    return [int(child) for path in tasks.glob("*/children") for child in path.read_text().split()]
+    found = []
+    for path in Path(f"/proc/{pid or os.getpid()}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            found += map(int, path.read_text().split())
+    return found
+
+
+def descendants(pid: int) -> dict[int, tuple[int, str]]:
+    """The processes below one: each one's parent and the command line."""
+    below: dict[int, tuple[int, str]] = {}
+    pending = [(pid, child) for child in children(pid)]
+    while pending:
+        parent, child = pending.pop()
+        with suppress(OSError):  # it has ended meanwhile
+            line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            below[child] = (parent, line.strip())
+            pending += [(child, grandchild) for grandchild in children(child)]
+    return below
 
 
 def guards():
@@ -72,15 +91,42 @@ def guards():
     return [pid for pid, name in names.items() if not name.startswith("envhub-fork")]
 
 
-def alive(pid):
-    """Whether a process runs; a zombie does not."""
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name, from the state on; none if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return []
 
 
-def wait_until(true):
-    while not true():
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and is not reaped does not."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] not in "ZX"
+
+
+def start_time(pid: int) -> str:
+    """When a process began, in ticks since the machine did; empty if it has ended."""
+    fields = _stat(pid)
+    return fields[19] if fields else ""
+
+
+def kill(pid: int) -> None:
+    """End a process at once, if it is there."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def ending(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
+    """See to it that a process has ended, whatever happens to its test."""
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Look again and again; pytest's own limit is the only one."""
+    while not condition():
         time.sleep(0.005)

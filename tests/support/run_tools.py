@@ -2,18 +2,15 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from support.disks import SmallDisk
 from support.paths import ASSETS
 
 ENVHUB = Path(sys.executable).with_name("envhub")
@@ -37,10 +34,12 @@ def variables(**more: str) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **more}
 
 
-def start(*arguments: object, cwd: Path = ASSETS, **more: str) -> "subprocess.Popen[str]":
-    """Start the command."""
+def start(
+    *arguments: object, cwd: Path = ASSETS, disk: SmallDisk | None = None, **more: str
+) -> "subprocess.Popen[str]":
+    """Start the command, where it sees a disk if one is given."""
     return subprocess.Popen(
-        [ENVHUB, *map(str, arguments)],
+        [*(disk.enter(cwd) if disk else ()), ENVHUB, *map(str, arguments)],
         cwd=cwd,
         env=variables(**more),
         stdin=subprocess.DEVNULL,
@@ -50,31 +49,17 @@ def start(*arguments: object, cwd: Path = ASSETS, **more: str) -> "subprocess.Po
     )
 
 
-def envhub(*arguments: object, cwd: Path = ASSETS, **more: str) -> Answer:
+def envhub(
+    *arguments: object, cwd: Path = ASSETS, disk: SmallDisk | None = None, **more: str
+) -> Answer:
     """Run the command."""
-    return ended(start(*arguments, cwd=cwd, **more))
+    return ended(start(*arguments, cwd=cwd, disk=disk, **more))
 
 
 def ended(command: "subprocess.Popen[str]") -> Answer:
     """Wait for a command."""
     out, err = command.communicate()
     return Answer(command.returncode, out, err)
-
-
-@contextmanager
-def ending(command: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
-    """See to it that a command has ended, whatever happens to its test."""
-    with command:
-        try:
-            yield command
-        finally:
-            command.kill()
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Look again and again; pytest's own limit is the only one."""
-    while not condition():
-        time.sleep(0.005)
 
 
 def outcomes(directory: Path) -> Outcomes:
@@ -112,31 +97,3 @@ def snapshot(directory: Path) -> dict[str, bytes]:
     """The content of every file below a directory."""
     files = (path for path in directory.rglob("*") if path.is_file())
     return {str(path.relative_to(directory)): path.read_bytes() for path in files}
-
-
-def descendants(pid: int) -> dict[int, tuple[int, str]]:
-    """The processes below one: each one's parent and the command line."""
-    below: dict[int, tuple[int, str]] = {}
-    parents: dict[int, tuple[int, str]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal():
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except (OSError, ValueError):
-                continue  # it has ended meanwhile
-            parents[int(entry.name)] = (parent, line)
-    grew = True
-    while grew:
-        new = {p: v for p, v in parents.items() if p not in below and v[0] in (pid, *below)}
-        below.update(new)
-        grew = bool(new)
-    return below
-
-
-def kill(pid: int) -> None:
-    """End a process at once, if it is there."""
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return

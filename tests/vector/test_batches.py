@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from support.needs import needs_torch
 
 from envhub.vector.batches import ArrayPool, Batches
 
@@ -51,8 +52,10 @@ def test_what_somebody_holds_is_not(pool, hold):
     del held
 
 
+@needs_torch
 def test_a_tensor_holds_it_too(pool):
-    torch = pytest.importorskip("torch")
+    import torch
+
     array = pool.lend()
     array[:] = 7
     tensor = torch.from_numpy(array)

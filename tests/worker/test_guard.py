@@ -9,13 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from support.needs import SANDBOXES, needs_bash
 from support.processes import ROOT, alive, children, wait_for_end, wait_until
 from support.sources import confined_spec
 
 from envhub.host.start import python_for, together
 from envhub.host.worker import Worker
 from envhub.process import GUARDED, spawn
-from envhub.sandbox.choose import trouble
 from envhub.types import HERE, Confinement
 from envhub.worker.guard import SIGNALS
 
@@ -222,11 +222,8 @@ def test_a_scratch_directory_that_is_gone_changes_nothing(guard):
     assert process.wait(20) == 5
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", SANDBOXES)
 def test_when_the_guard_of_a_sandbox_is_killed_at_any_moment_the_worker_ends(kind):
-    problem = trouble(kind)
-    if problem is not None:
-        pytest.skip(f"{kind}: {problem}")
     for delay in (0.0, 0.01, 0.02, 0.04, 0.08, 0.3):
         worker = Worker("env 0", confined_spec(Confinement(kind, network=False)))
         home = str(worker._scratch).encode()
@@ -247,7 +244,9 @@ def test_the_guard_of_a_sandbox_imports_little():
     assert {b"pathlib", b"typing", b"re", b"dataclasses"}.isdisjoint(loaded.stdout.split())
 
 
-@pytest.mark.parametrize("shell", [("/bin/sh",), ("bash", "--posix")])
+@pytest.mark.parametrize(
+    "shell", [("/bin/sh",), pytest.param(("bash", "--posix"), marks=needs_bash)]
+)
 @pytest.mark.parametrize("command", [["false"], ["sleep", "0.3"], ["/nonexistent/bwrap"]])
 def test_any_shell_starts_a_worker_and_its_guard_and_the_guard_tells_how_it_ended(
     shell, command, tmp_path

@@ -1,3 +1,5 @@
+"""What `make_env` may return, and the vector environments that it becomes."""
+
 import enum
 from collections import OrderedDict
 from types import MappingProxyType
@@ -5,31 +7,13 @@ from types import MappingProxyType
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box
 from gymnasium.vector import SyncVectorEnv, VectorEnv
+from support.reaching import Batched, QuacksLikeEnv, QuacksLikeVectorEnv, Reach
 
-import envhub
 from envhub.errors import ContractError, InvalidEnvs
 from envhub.vector.env import close_envs
 from envhub.worker.normalize import arrange, normalize, vectorize
-
-
-class Reach(gym.Env):
-    observation_space = Box(-1, 1, (2,), np.float32)
-    action_space = Discrete(3)
-
-    def __init__(self):
-        self.closings = 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action):
-        return np.ones(2, np.float32), 1.0, False, False, {}
-
-    def close(self):
-        self.closings += 1
 
 
 class Wide(Reach):
@@ -45,40 +29,12 @@ class CallableEnv(Reach):
         raise AssertionError("an Env is no maker")
 
 
-class Batched(VectorEnv):
-    """A simulator that batches by itself."""
-
-    single_observation_space = Reach.observation_space
-    single_action_space = Reach.action_space
-
-    def __init__(self, n):
-        self.num_envs = n
-        self.observation_space = gym.vector.utils.batch_space(self.single_observation_space, n)
-        self.action_space = gym.vector.utils.batch_space(self.single_action_space, n)
-
-    def reset(self, *, seed=None, options=None):
-        return np.zeros((self.num_envs, 2), np.float32), {}
-
-    def step(self, actions):
-        flags = np.zeros(self.num_envs, bool)
-        return np.ones((self.num_envs, 2), np.float32), np.ones(self.num_envs), flags, flags, {}
-
-
 class Sizeless(VectorEnv):
     pass
 
 
 class Suites(enum.StrEnum):
     NEAR = "near"
-
-
-class QuacksLikeEnv:
-    def reset(self): ...
-    def step(self, action): ...
-
-
-class QuacksLikeVectorEnv(QuacksLikeEnv):
-    num_envs = 2
 
 
 class StepsOnly:
@@ -215,13 +171,13 @@ REFUSED = {
         QuacksLikeEnv,
         1,
         (),
-        f"found a {__name__}.QuacksLikeEnv, which is like an Env but is not a subclass of gym",
+        "found a support.reaching.QuacksLikeEnv, which is like an Env but is not a subclass of gym",
     ),
     "like a VectorEnv": (
         QuacksLikeVectorEnv,
         2,
         (),
-        f"found a {__name__}.QuacksLikeVectorEnv, which is like a VectorEnv but is not a sub",
+        "found a support.reaching.QuacksLikeVectorEnv, which is like a VectorEnv but is not a",
     ),
     "steps only": (StepsOnly, 1, (), f"found a {__name__}.StepsOnly."),
     # Mappings
@@ -239,7 +195,7 @@ REFUSED = {
         lambda: {"near": {"a": QuacksLikeVectorEnv()}},
         2,
         ("near", "a"),
-        f"at near / a: a {__name__}.QuacksLikeVectorEnv, which is like a VectorEnv but is not a",
+        "at near / a: a support.reaching.QuacksLikeVectorEnv, which is like a VectorEnv but is",
     ),
     "too deep": (
         lambda: {"walk": {"near": {"a": Reach}}},
@@ -251,7 +207,7 @@ REFUSED = {
         lambda: {"near": {"a": Reach()}, "b": Reach()},
         1,
         ("b",),
-        f"key 'b' holds a {__name__}.Reach, while other keys hold mappings.",
+        "key 'b' holds a support.reaching.Reach, while other keys hold mappings.",
     ),
     "a VectorEnv beside mappings": (
         lambda: {"b": vector(1), "near": {"a": Reach()}},
@@ -304,7 +260,7 @@ REFUSED = {
         lambda: [Reach(), Reach()],
         2,
         (),
-        f"found a list with a {__name__}.Reach; it must hold callables that each make an Env.",
+        "found a list with a support.reaching.Reach; it must hold callables that each make an Env.",
     ),
     "a list of vector envs": (
         lambda: {"a": [vector(2)]},
@@ -316,7 +272,7 @@ REFUSED = {
         lambda: {"near": {"a": [Reach, Reach()]}},
         2,
         ("near", "a"),
-        f"at near / a: a list with a {__name__}.Reach; it must hold callables that each make",
+        "at near / a: a list with a support.reaching.Reach; it must hold callables that each make",
     ),
     "a list of lists": (lambda: [[Reach]], 1, (), "found a list with a list; it must hold"),
     "a list of text": (lambda: ["CartPole-v1"], 1, (), "found a list with a str; it must hold"),
@@ -381,7 +337,7 @@ REFUSED = {
         lambda: QuacksLikeEnv,
         1,
         ("walk", "walk"),
-        f"a callable that made a {__name__}.QuacksLikeEnv, which is like an Env but is not a",
+        "a callable that made a support.reaching.QuacksLikeEnv, which is like an Env but is not a",
     ),
     "a list of callables that make vector envs": (
         lambda: [lambda: vector(2), lambda: vector(2)],
@@ -434,87 +390,3 @@ def test_an_entry_is_vectorized_by_itself():
     assert vectorize(Reach, 3, key=("near", "a")).num_envs == 3
     with pytest.raises(InvalidEnvs, match="at near / a: one Env where 3 envs"):
         vectorize(Reach(), 3, key=("near", "a"))
-
-
-# Closing
-
-
-class Stubborn(Reach):
-    def close(self):
-        super().close()
-        raise OSError("busy")
-
-
-def test_everything_is_closed_wherever_it_stands():
-    envs = [Reach() for _ in range(6)]
-    close_envs(
-        {
-            "near": {"a": envs[0], "b": [envs[1], (envs[2],)]},
-            "far": MappingProxyType({"c": SyncVectorEnv([lambda: envs[3], lambda: envs[4]])}),
-            "last": envs[5],
-            "none": [{}, [], ()],
-        }
-    )
-    assert [env.closings for env in envs] == [1, 1, 1, 1, 1, 1]
-
-
-def test_one_env_is_closed():
-    env = Reach()
-    assert close_envs(env) is None
-    assert env.closings == 1
-
-
-def test_closing_twice_does_no_harm():
-    envs = normalize({"near": {"a": makers(2), "b": Batched(2)}}, 2, name="walk")
-    inner = envs["near"]["a"].envs
-    close_envs(envs)
-    close_envs(envs)
-    assert [env.closings for env in inner] == [1, 1]
-    assert envs["near"]["b"].closed
-
-
-def test_an_env_that_stands_twice_is_closed_once():
-    env = Reach()
-    close_envs({"a": env, "b": [env, env]})
-    assert env.closings == 1
-
-
-def test_all_are_closed_even_if_one_fails():
-    envs = [Reach(), Stubborn(), Reach()]
-    with pytest.raises(OSError, match="busy"):
-        close_envs(envs)
-    assert [env.closings for env in envs] == [1, 1, 1]
-
-
-def test_several_failures_are_all_told():
-    envs = [Stubborn(), Reach(), Stubborn(), 5]
-    with pytest.raises(ExceptionGroup, match="Some envs did not close") as caught:
-        close_envs(envs)
-    assert [type(problem) for problem in caught.value.exceptions] == [OSError, OSError, TypeError]
-    assert [env.closings for env in envs[:3]] == [1, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("rubbish", "kind"),
-    [
-        (None, "NoneType"),
-        (5, "int"),
-        ("reach", "str"),
-        (b"reach", "bytes"),
-        (Reach, "type"),
-        ({Reach}, "set"),
-        (QuacksLikeVectorEnv(), "QuacksLikeVectorEnv"),
-    ],
-)
-def test_rubbish_is_refused_after_the_rest_was_closed(rubbish, kind):
-    env = Reach()
-    with pytest.raises(TypeError) as caught:
-        close_envs({"a": {"b": rubbish}, "c": env})
-    assert str(caught.value) == (
-        f"close_envs takes envs and mappings or sequences of them, found {kind}"
-    )
-    assert env.closings == 1
-
-
-def test_close_envs_is_public():
-    assert envhub.close_envs is close_envs

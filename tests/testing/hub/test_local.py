@@ -4,10 +4,8 @@
 """
 
 import http.client
-import importlib
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +14,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import huggingface_hub as client
 import pytest
+from huggingface_hub import constants, errors
+from support.needs import needs_git
 
 from envhub.errors import UnknownName
 from envhub.testing.hub import (
@@ -35,11 +36,7 @@ from envhub.testing.hub import (
 from envhub.testing.hub.card import tags_of
 from envhub.testing.hub.git import Blob
 
-client = pytest.importorskip("huggingface_hub", reason="huggingface_hub is not installed")
-constants = importlib.import_module("huggingface_hub.constants")
-errors = importlib.import_module("huggingface_hub.errors")
-
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = needs_git
 
 ENV = "print('the first')\n"
 OTHER_ENV = "print('another')\n"

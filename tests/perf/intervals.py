@@ -1,19 +1,13 @@
 """How often intervals cover the truth: simulated runs of tasks whose true rates are known.
 
-    python tests/perf/statistics.py [--runs 8000] [--json]
+    python tests/perf/intervals.py [--runs 8000] [--json]
 
 The interval of suites and overall should hold the mean of these tasks' true rates in 95 % of runs;
 the second pair, the mean of the population that the tasks were drawn from.
 """
 
-import sys
-from pathlib import Path
-
-# This file is called like a module of Python's own, which others must find.
-sys.path.remove(str(Path(__file__).parent))
-sys.path.append(str(Path(__file__).parent))
-
 import argparse
+import sys
 
 import numpy as np
 from measure import report

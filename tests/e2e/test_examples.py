@@ -1,0 +1,26 @@
+"""The examples of the documentation."""
+
+import pytest
+from support.needs import needs_torch
+from support.paths import DOCS
+
+import envhub
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"), [("steer", None), pytest.param("network", 8, marks=needs_torch)]
+)
+def test_examples_solve_the_example(name, batch, tmp_path):
+    file = f"{DOCS}/examples/policies/{name}.py"
+    options = {"suites": "all", "episodes": 2}
+    traces = []
+    for workers in (0, 2):
+        out = tmp_path / str(workers)
+        run = envhub.evaluate(f"{DOCS}/examples/reach", file, workers=workers, out=out, **options)
+        records = run.records()
+        assert len(records) == 10
+        assert all(record.success for record in records)
+        assert max(record.steps for record in records) <= 20
+        assert run.info["policy"]["batch"] == batch
+        traces.append([record.trace for record in records])
+    assert traces[0] == traces[1]

@@ -1,0 +1,76 @@
+"""The client of the Hub: what it asks, and what it says when no answer comes."""
+
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from envhub.errors import SourceUnavailable
+from envhub.sources.fetch import obtain
+from envhub.sources.hub import Hub
+from envhub.testing.hub import faults
+
+
+@pytest.mark.parametrize(
+    ("path", "ask"),
+    [
+        ("/tree/", lambda ref: obtain(ref)),
+        ("/api/models$", lambda ref: Hub().search("reach", 10)),
+        (
+            "/api/models/me/env$",
+            lambda ref: Hub().publish("me/env", Path(), private=False, ignore=[]),
+        ),
+    ],
+    ids=["listing", "search", "publish"],
+)
+def test_a_hub_that_does_not_answer(hub, ref, monkeypatch, path, ask):
+    monkeypatch.setattr("envhub.sources.http.SILENCE", 0.2)
+    expected = pytest.raises(SourceUnavailable, match="could not be requested: ReadTimeout")
+    with hub.fault(faults.Slow(2.0, path)), expected:
+        ask(ref)
+
+
+def test_a_listing_of_many_pages(hub):
+    names = {f"data/{number:04}.txt" for number in range(2500)}
+    commit = hub.commit("me/env", dict.fromkeys(names, "x"))
+    listed = [one.path for one in Hub().listing("me/env", commit)]
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {".gitattributes", *names}
+
+
+def test_a_hub_that_is_down_is_not_asked_again_and_again(hub, ref, caplog):
+    hub.close()
+    with pytest.raises(SourceUnavailable, match="Check the network"):
+        Hub().search("reach", 10)
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "message"),
+    [
+        (b"<html>a portal</html>", {}, "got an answer that is not from a Hub"),
+        (b'[{"type": "file", "path": 3}]', {}, "got an answer that is not from a Hub"),
+        (b"[]", {"Link": '<http://127.0.0.2:9/next>; rel="next"'}, "which is another server"),
+    ],
+    ids=["page", "types", "elsewhere"],
+)
+def test_a_listing_that_is_none(monkeypatch, body, headers, message):
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        with pytest.raises(SourceUnavailable, match=message):
+            Hub().listing("me/env", "0" * 40)
+        server.shutdown()

@@ -1,0 +1,197 @@
+"""What tests need of the machine beyond Python's packages, and how to install it.
+
+The only place that decides whether a test is skipped. A test says what it needs with a mark:
+`@needs_git`, `pytest.param("bubblewrap", marks=needs_bubblewrap)`, `pytestmark = needs_sandbox`.
+conftest.py tries each need once per process and skips with the reason, which ends with the command
+that installs what is missing; at the end of a run the commands are printed once more, as one line.
+"""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from ctypes.util import find_library
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from envhub.machine.gl import Renders, probe_gl
+from envhub.sandbox.choose import trouble
+
+APT = "apt-get install "
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something that a machine may lack."""
+
+    trouble: Callable[[], str | None]
+    """Try it; returns what is wrong, None if nothing is."""
+    install: str = ""
+    """The command that installs it; empty if no command can."""
+
+    def reason(self) -> str | None:
+        """Why tests that need it are skipped here; None if they are not."""
+        problem = self.trouble()
+        return f"{problem}: {self.install}" if problem and self.install else problem
+
+
+def _program(*names: str) -> Callable[[], str | None]:
+    def look() -> str | None:
+        missing = [name for name in names if shutil.which(name) is None]
+        return f"{missing[0]} is not installed" if missing else None
+
+    return look
+
+
+def _package(name: str) -> Callable[[], str | None]:
+    def look() -> str | None:
+        return None if importlib.util.find_spec(name) else f"{name} is not installed"
+
+    return look
+
+
+def _gl(backend: str, library: str) -> Callable[[], str | None]:
+    def look() -> str | None:
+        if find_library(library) is None:
+            return f"lib{library} is not installed"
+        answer = probe_gl(backend)
+        return None if isinstance(answer, Renders) else f"{backend} does not draw here ({answer})"
+
+    return look
+
+
+def _glfw() -> str | None:
+    """Only the library: a test machine has no display."""
+    return "libglfw is not installed" if find_library("glfw") is None else None
+
+
+def _bubblewrap() -> str | None:
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed"
+    problem = trouble("bubblewrap")
+    return f"bubblewrap does not work here ({problem})" if problem else None
+
+
+def _landlock() -> str | None:
+    problem = trouble("landlock")
+    return f"Landlock does not work here ({problem})" if problem else None
+
+
+def _sandbox() -> str | None:
+    return _bubblewrap() if _landlock() else None
+
+
+HEADERS = (
+    Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
+    Path("/usr/include/asm-generic/unistd.h"),
+)
+"""The kernel's numbers of system calls: of x86_64, of aarch64 and younger machines."""
+
+
+def _headers() -> str | None:
+    there = any(file.exists() for file in HEADERS)
+    return None if there else "the kernel's headers are not installed"
+
+
+def _index() -> str | None:
+    """Whether packages can be had that are not installed here."""
+    index = os.environ.get("UV_DEFAULT_INDEX", "https://pypi.org/simple").rstrip("/")
+    try:
+        with urllib.request.urlopen(f"{index}/pip/", timeout=20):
+            return None
+    except OSError as exc:
+        return f"the package index {index} cannot be reached ({exc})"
+
+
+def _own_mount() -> str | None:
+    """Mounting in a namespace of its own, which an ordinary user may do on most machines."""
+    if problem := _program("unshare", "nsenter", "mount")():
+        return problem
+    mount = "mount -t tmpfs tmpfs /mnt"
+    argv = ["unshare", "--map-root-user", "--mount", "sh", "-c", mount]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return f"unshare does not work here ({done.stderr.strip()})" if done.returncode else None
+
+
+def system_python() -> str | None:
+    """An interpreter that another user can run: this one may lie in a home."""
+    newest_first = [f"python3.{minor}" for minor in range(sys.version_info.minor + 3, 10, -1)]
+    found = (shutil.which(name, path="/usr/bin:/usr/local/bin") for name in newest_first)
+    return next(filter(None, found), None)
+
+
+def _other_user() -> str | None:
+    if problem := _program("setpriv")():
+        return problem
+    return None if system_python() else "no system Python is installed"
+
+
+NEEDS = {
+    "bash": Need(_program("bash"), f"{APT}bash"),
+    "bubblewrap": Need(_bubblewrap, f"{APT}bubblewrap"),
+    "egl": Need(_gl("egl", "EGL"), f"{APT}libegl1 libgl1 libgles2"),
+    "git": Need(_program("git"), f"{APT}git"),
+    "glfw": Need(_glfw, f"{APT}libglfw3"),
+    "headers": Need(_headers, f"{APT}linux-libc-dev"),
+    "index": Need(_index),
+    "landlock": Need(_landlock),
+    "metaworld": Need(_package("metaworld"), "make .venv/.sim"),
+    "osmesa": Need(_gl("osmesa", "OSMesa"), f"{APT}libosmesa6"),
+    "other_user": Need(_other_user, f"{APT}python3 util-linux"),
+    "own_mount": Need(_own_mount, f"{APT}mount util-linux"),
+    "prlimit": Need(_program("prlimit"), f"{APT}util-linux"),
+    "sandbox": Need(_sandbox, f"{APT}bubblewrap"),
+    "torch": Need(_package("torch"), "make .venv/.torch"),
+}
+
+needs_bash = pytest.mark.needs("bash")
+needs_bubblewrap = pytest.mark.needs("bubblewrap")
+needs_egl = pytest.mark.needs("egl")
+needs_git = pytest.mark.needs("git")
+needs_glfw = pytest.mark.needs("glfw")
+needs_headers = pytest.mark.needs("headers")
+needs_index = pytest.mark.needs("index")
+needs_landlock = pytest.mark.needs("landlock")
+needs_metaworld = pytest.mark.needs("metaworld")
+needs_osmesa = pytest.mark.needs("osmesa")
+needs_other_user = pytest.mark.needs("other_user")
+needs_own_mount = pytest.mark.needs("own_mount")
+needs_prlimit = pytest.mark.needs("prlimit")
+needs_sandbox = pytest.mark.needs("sandbox")
+needs_torch = pytest.mark.needs("torch")
+
+SANDBOXES = (
+    pytest.param("bubblewrap", marks=needs_bubblewrap),
+    pytest.param("landlock", marks=needs_landlock),
+)
+"""For `parametrize`: every kind of sandbox."""
+
+USERS = (
+    "me",
+    *([pytest.param("nobody", marks=needs_other_user)] if os.getuid() == 0 else ()),
+)
+"""For `parametrize`: whoever runs the tests; as root an ordinary user too."""
+
+
+@cache
+def reason_to_skip(name: str) -> str | None:
+    """Why tests with that need are skipped here; tried once."""
+    return NEEDS[name].reason()
+
+
+def commands(reasons: list[str]) -> list[str]:
+    """The commands that install what skipped tests lack: one of apt-get, one of make."""
+    lacking = {need.install for need in NEEDS.values() if need.install}
+    installs = [text for text in sorted(lacking) if any(r.endswith(f": {text}") for r in reasons)]
+    merged = []
+    for tool in (APT, "make "):
+        words = [w for text in installs if text.startswith(tool) for w in text[len(tool) :].split()]
+        if words:
+            merged.append(tool + " ".join(dict.fromkeys(words)))
+    return merged

@@ -1,0 +1,281 @@
+"""Files of the published contract: how `make_env` is called, and what envs come of it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from support.counting import DICT, PAIR, Counting
+
+from envhub.errors import ContractError, InvalidEnvs
+from envhub.worker.published import EnvOfVector, PublishedBenchmark
+
+
+class Odd(SyncVectorEnv):
+    """A vector environment that is not exactly Gymnasium's."""
+
+
+def adapted(returned: Any, horizon: int | None = 10, **env_args: Any) -> PublishedBenchmark:
+    """A program whose `make_env` returns what this makes."""
+    return PublishedBenchmark(lambda n_envs: returned(), "name", env_args, horizon)
+
+
+class TestArguments:
+    """What a published `make_env` is called with."""
+
+    @pytest.mark.parametrize(
+        ("signature", "env_args", "expected"),
+        [
+            ("", {}, {}),
+            ("n_envs=1", {}, {"n_envs": 1}),
+            ("n_envs, use_async_envs", {}, {"n_envs": 1, "use_async_envs": False}),
+            ("*, use_async_envs=True", {}, {"use_async_envs": False}),
+            ("**kwargs", {}, {"n_envs": 1, "use_async_envs": False}),
+            ("**kwargs", {"a": 2}, {"n_envs": 1, "use_async_envs": False, "a": 2}),
+            ("n_envs=1, a=0", {"a": 2}, {"n_envs": 1, "a": 2}),
+            ("n_envs=1, cfg=None", {}, {"n_envs": 1, "cfg": None}),
+            ("n_envs, cfg", {}, {"n_envs": 1, "cfg": SimpleNamespace()}),
+            ("n_envs=1, cfg=None", {"a": 2}, {"n_envs": 1, "cfg": SimpleNamespace(a=2)}),
+            ("a=0, cfg=None", {"a": 2, "b": 3}, {"a": 2, "cfg": SimpleNamespace(a=2, b=3)}),
+        ],
+    )
+    def test_by_keyword(self, signature, env_args, expected):
+        names: dict[str, Any] = {"Counting": Counting, "calls": []}
+        exec(f"def make_env({signature}):\n calls.append(locals())\n return Counting()", names)
+        PublishedBenchmark(names["make_env"], "name", env_args, 10)
+        [call] = names["calls"]
+        assert call.pop("kwargs", {}) | call == expected
+
+    @pytest.mark.parametrize(
+        ("env_args", "message"),
+        [
+            (
+                {"size": 2},
+                "make_env(n_envs=1) takes no argument 'size': leave that --env-arg out.",
+            ),
+            ({"n_envs": 4}, "EnvHub sets n_envs itself: leave that --env-arg out."),
+            (
+                {"use_async_envs": True},
+                "EnvHub sets use_async_envs itself: leave that --env-arg out.",
+            ),
+        ],
+    )
+    def test_what_it_cannot_take(self, env_args, message):
+        def make_env(n_envs=1):
+            return Counting()
+
+        with pytest.raises(ContractError) as caught:
+            PublishedBenchmark(make_env, "name", env_args, 10)
+        assert str(caught.value) == message
+
+    def test_a_parameter_that_nobody_gives(self):
+        def make_env(scene, n_envs=1):
+            return Counting()
+
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'scene'"):
+            PublishedBenchmark(make_env, "name", {}, 10)
+
+
+class TestTask:
+    """What a task is called and how long it takes, where an env says so."""
+
+    @pytest.mark.parametrize(
+        ("told", "asked", "horizon"),
+        [
+            ({"_max_episode_steps": 7}, None, 7),
+            ({"_max_episode_steps": np.int32(7)}, None, 7),
+            ({"_max_episode_steps": 7}, 4, 4),
+            ({"spec": SimpleNamespace(max_episode_steps=8)}, None, 8),
+            ({"spec": SimpleNamespace(max_episode_steps=8), "_max_episode_steps": 7}, None, 7),
+            ({}, 4, 4),
+        ],
+    )
+    def test_horizon(self, told, asked, horizon):
+        [task] = adapted(lambda: Counting(**told), asked).benchmark.tasks().values()
+        assert task.horizon == horizon
+        assert type(task.horizon) is int
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            {},
+            {"_max_episode_steps": 0},
+            {"_max_episode_steps": "100"},
+            {"_max_episode_steps": 1.5},
+            {"spec": SimpleNamespace(max_episode_steps=None)},
+        ],
+    )
+    def test_no_horizon(self, told):
+        with pytest.raises(ContractError, match=r"^Task 'name' has no horizon: give --max-steps, "):
+            adapted(lambda: Counting(**told), None)
+
+    @pytest.mark.parametrize(
+        ("told", "description"),
+        [
+            ({"task_description": "pick it", "task": "pick"}, "pick it"),
+            ({"task_description": "", "task": "pick"}, "pick"),
+            ({"task": "pick"}, "pick"),
+            ({"task": object()}, "name"),
+            ({"task": np.arange(3)}, "name"),
+            ({}, "name"),
+        ],
+    )
+    @pytest.mark.parametrize("wrap", [lambda env: env, gym.wrappers.OrderEnforcing])
+    def test_description(self, told, description, wrap):
+        [task] = adapted(lambda: wrap(Counting(**told))).benchmark.tasks().values()
+        assert (task.name, task.description) == ("name", description)
+
+    def test_names_are_made_unique_only_where_they_are_not(self):
+        tasks = {"a": {0: Counting, 1: Counting}, "b": {1: Counting, 2: Counting}}
+        suites = adapted(lambda: tasks).benchmark.suites
+        assert {suite: [task.name for task in tasks] for suite, tasks in suites.items()} == {
+            "a": ["0", "a.1"],
+            "b": ["b.1", "2"],
+        }
+
+
+class TestMake:
+    @pytest.mark.parametrize(
+        ("kind", "calls"),
+        [
+            (lambda: Counting(), 2),
+            (lambda: Counting, 1),
+            (lambda: [Counting], 1),
+            (lambda: {"t": Counting()}, 2),
+            (lambda: SyncVectorEnv([Counting]), 2),
+            (lambda: lambda: SyncVectorEnv([Counting]), 1),
+        ],
+    )
+    def test_each_env_is_given_out_once(self, kind, calls):
+        made: list[int] = []
+
+        def make_env(n_envs=1):
+            made.append(n_envs)
+            return kind()
+
+        program = PublishedBenchmark(make_env, "name", {}, 10)
+        [(suite, (task,))] = program.benchmark.suites.items()
+        envs = [program.make(suite, task) for _ in range(2)]
+        assert [type(env) for env in envs] == [Counting, Counting]
+        assert envs[0] is not envs[1]
+        assert made == [1] * calls
+
+    def test_a_task_of_each_suite_is_its_own(self, load):
+        program = load("mapping")
+        for _ in range(2):
+            for suite, goals in {"near": [3, 5], "far": [30, 50]}.items():
+                tasks = program.benchmark.suites[suite]
+                assert [program.make(suite, task).goal for task in tasks] == goals
+
+    def test_a_vector_environment_of_another_kind(self):
+        program = adapted(lambda: Odd([Counting]))
+        [(suite, (task,))] = program.benchmark.suites.items()
+        assert type(program.make(suite, task)) is EnvOfVector
+
+    @pytest.mark.parametrize(
+        ("returned", "message"),
+        [
+            (lambda: SyncVectorEnv([Counting] * 2), "a VectorEnv of 2 where 1 envs were asked"),
+            (lambda: [Counting] * 2, "a list of 2 callables where 1 were asked for"),
+            (lambda: lambda: 42, "a callable that made an int"),
+        ],
+    )
+    def test_more_or_other_than_asked_for(self, returned, message):
+        with pytest.raises(InvalidEnvs, match=f": at name / name: {message}"):
+            adapted(returned)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether values are equal, arrays and what holds them included."""
+    if isinstance(one, dict):
+        return set(one) == set(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(np.array_equal(one, other))
+
+
+class TestEnvOfVector:
+    """A vector environment of one behaves as its env does, whatever its autoreset mode."""
+
+    @pytest.mark.parametrize("mode", AutoresetMode)
+    @pytest.mark.parametrize(
+        ("observation", "action"),
+        [
+            (None, None),
+            (DICT, PAIR),
+            (spaces.Discrete(99), spaces.Box(-1.0, 1.0, (2,), np.float32)),
+        ],
+        ids=["box", "dict", "discrete"],
+    )
+    def test_episodes_in_step_with_the_env_itself(self, mode, observation, action):
+        plain = Counting(3, observation, action)
+        vector = SyncVectorEnv([lambda: Counting(3, observation, action)], autoreset_mode=mode)
+        env = EnvOfVector(vector)
+        assert env.observation_space == plain.observation_space
+        assert env.action_space == plain.action_space
+        env.action_space.seed(0)
+        for episode in range(3):
+            begun = env.reset(seed=episode)
+            assert same(begun, plain.reset(seed=episode))
+            assert env.observation_space.contains(begun[0])
+            ended = False
+            while not ended:
+                chosen = env.action_space.sample()
+                stepped = env.step(chosen)
+                assert same(stepped, plain.step(chosen)), stepped
+                assert [type(part) for part in stepped[1:4]] == [float, bool, bool]
+                ended = stepped[2]
+            assert plain.count == 3
+        env.close()
+
+    @pytest.mark.parametrize("mode", AutoresetMode)
+    def test_a_reset_before_the_end(self, mode):
+        env = EnvOfVector(SyncVectorEnv([Counting], autoreset_mode=mode))
+        env.reset()
+        env.step(0)
+        assert env.reset()[0] == [0]
+        assert env.step(1)[0] == [1]
+
+    def test_options_reach_the_env(self):
+        env = EnvOfVector(SyncVectorEnv([Counting]))
+        assert env.reset(options={"start": 2})[0] == [2]
+
+    def test_rendering(self):
+        env = EnvOfVector(SyncVectorEnv([Counting]))
+        env.reset()
+        env.step(1)
+        assert env.render_mode == "rgb_array"
+        assert env.metadata["render_fps"] == 5
+        assert np.array_equal(env.render(), np.ones((2, 2, 3)))
+
+    def test_attributes(self):
+        env = EnvOfVector(SyncVectorEnv([lambda: Counting(7)]))
+        assert env.get_wrapper_attr("goal") == 7
+        assert env.get_wrapper_attr("num_envs") == 1
+        assert env.has_wrapper_attr("goal")
+        assert not env.has_wrapper_attr("nothing")
+        with pytest.raises(AttributeError, match="nothing"):
+            env.get_wrapper_attr("nothing")
+
+    def test_attributes_of_a_vector_environment_without_envs(self):
+        vector = gym.make_vec("CartPole-v1", 1, vectorization_mode="vector_entry_point")
+        env = EnvOfVector(vector)
+        assert env.get_wrapper_attr("theta_threshold_radians") > 0
+        assert not env.has_wrapper_attr("nothing")
+
+    def test_attributes_behind_a_vector_wrapper(self):
+        env = EnvOfVector(RecordEpisodeStatistics(SyncVectorEnv([lambda: Counting(7)])))
+        assert env.get_wrapper_attr("goal") == 7
+
+    def test_attributes_of_envs_in_processes(self):
+        env = EnvOfVector(AsyncVectorEnv([lambda: Counting(7)]))
+        try:
+            assert not env.has_wrapper_attr("nothing")
+            assert env.get_wrapper_attr("goal") == 7
+            assert env.reset()[0] == [0]
+        finally:
+            env.close()
