@@ -5,6 +5,7 @@ product itself has no switch for that. The attacks are those of the other files 
 harmless: a marker below a temporary directory, a planted secret, a port that the test opened.
 """
 
+import hashlib
 import itertools
 import json
 import shutil
@@ -20,6 +21,8 @@ from support.attacks import env_file, python
 from support.paths import ASSETS
 
 import envhub
+from envhub.files import set_writable
+from envhub.sources.store import digests
 
 COMMAND = "from envhub.cli import main; main()"
 NUMBERS = itertools.count()
@@ -276,3 +279,85 @@ def test_the_filter_of_requirements(without, tmp_path):
 def test_a_copy_without_any_edit_is_the_package(without):
     done = without()("--version")
     assert (done.returncode, done.stdout.split(",")[0]) == (0, "envhub")
+
+
+FORGED_RUN = """
+import json, sys
+from pathlib import Path
+
+run = json.loads(Path("run.json").read_text())
+run["policy"].update(ref="./evil.py", path=sys.argv[1] + ":make_policy", sha256=sys.argv[2])
+Path("run.json").write_text(json.dumps(run))
+"""
+
+EVIL = """
+open({marker!r}, "w")
+
+def make_policy(benchmark, observation_space, action_space):
+    raise RuntimeError("that was all")
+"""
+
+
+def test_whose_run_directories_are_obeyed(without, tmp_path, monkeypatch):
+    """A directory that names a policy of its maker, with its right hash."""
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    marker, run = tmp_path / "marker", tmp_path / "run"
+    evil = tmp_path / "evil.py"
+    evil.write_text(EVIL.format(marker=str(marker)))
+    begun = ("eval", str(ASSETS / "run_walk"), "--policy", "zero", "--episodes", "1")
+    assert without()(*begun, "--workers", "1", "--out", str(run)).returncode == 0
+    (run / "episodes.jsonl").write_text("")
+    digest = hashlib.sha256(evil.read_bytes()).hexdigest()
+    monkeypatch.chdir(run)
+    assert python(FORGED_RUN, evil, digest).returncode == 0
+    monkeypatch.chdir(tmp_path)
+    edit = Edit("evaluation/run.py", "    if obey and not is_sealed(manifest):", "    if False:")
+    for command, written in ((without(), False), (without(edit), True)):
+        done = command("eval", "--resume", str(run))
+        assert marker.exists() == written, done.stderr
+        assert done.returncode in (2, 4)
+
+
+@pytest.fixture
+def poisoned(publish, tmp_path):
+    """A stored source whose file was changed; with `consistent`, the manifest with it."""
+
+    def poison(*, consistent: bool) -> str:
+        ref = publish(told("FOUND = 'good'"))
+        assert description(python(COMMAND, "info", ref, "--trust-remote-code", "--json")) == "good"
+        [place] = (tmp_path / "home" / "sources").glob("me--attack/*")
+        set_writable(place, writable=True)
+        file, manifest = place / "files" / "env.py", place / "manifest.json"
+        file.write_text(file.read_text().replace("'good'", "'evil'"))
+        if consistent:
+            content = json.loads(manifest.read_text())
+            sha256, blob_id = digests(file.read_bytes())
+            content["files"]["env.py"].update(sha256=sha256, blob_id=blob_id)
+            manifest.write_text(json.dumps(content))
+        return ref
+
+    return poison
+
+
+def test_the_bytes_of_the_store(without, poisoned):
+    ref = poisoned(consistent=False)
+    edit = Edit(
+        "sources/store.py",
+        "    if (sha256, tree_id) != (entry.sha256, entry.blob_id):",
+        "    if False:",
+    )
+    arguments = ("info", ref, "--trust-remote-code", "--json")
+    assert description(without(edit)(*arguments)) == "evil"
+    assert description(without()(*arguments)) == "good"  # it was fetched again
+
+
+def test_the_proof_of_the_commit(without, poisoned):
+    """Bytes and manifest agree; only the commit, and the digest kept apart, say otherwise."""
+    ref = poisoned(consistent=True)
+    edits = (
+        Edit("sources/store.py", '    if manifest.proof == "git":', "    if False:"),
+        Edit("sources/store.py", "fetched.digest(content) != known.manifest", "False"),
+    )
+    arguments = ("info", ref, "--trust-remote-code", "--json")
+    assert description(without(*edits)(*arguments)) == "evil"
+    assert description(without()(*arguments)) == "good"
