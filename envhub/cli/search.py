@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from envhub.cli.options import debug_option, json_option, one_line
+from envhub.cli.options import debug_option, escaped, excerpt, json_option
 from envhub.sources.hub import Found, Hub
 
 
@@ -35,12 +35,13 @@ def _as_json(found: list[Found]) -> str:
 def _as_text(found: list[Found]) -> str:
     if not found:
         return "Nothing was found."
-    rows = [
-        (f"{one.repo}@{one.commit}" if one.commit else one.repo, (one.updated or "")[:10], one)
-        for one in found
-    ]
+    rows = [(_ref(one), (one.updated or "")[:10], one) for one in found]
     width = max(len(ref) for ref, _, _ in rows)
     return "\n".join(
-        one_line(f"{ref:<{width}}  {day:10}  {one.downloads:>8,} downloads")
+        escaped(f"{ref:<{width}}  {day:10}  {one.downloads:>8,} downloads")
         for ref, day, one in rows
     )
+
+
+def _ref(found: Found) -> str:
+    return excerpt(f"{found.repo}@{found.commit}" if found.commit else found.repo)
