@@ -1,23 +1,33 @@
 """Facts about a Hub repository that are known without running any of its code."""
 
 import difflib
+import io
 import json
+import re
+import tokenize
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from envhub.cli.options import show_download
+from envhub.cli.options import escaped, show_download
 from envhub.errors import EnvHubError, printable
 from envhub.refs import HubRef, parse
 from envhub.sources import store
 from envhub.sources.fetch import obtain
+from envhub.sources.imports import is_code, reachable
 from envhub.sources.requirements import Requirements, read_requirements
 from envhub.sources.store import Stored
 from envhub.types import SourceOptions
 
 _SHOWN_FILES = 30
-
 _SHOWN_LINES = 400
-
+_SHOWN_COLUMNS = 400
 _SHOWN_LEFT_OUT = 5
+_SHOWN_PACKAGES = 20
+_SHOWN_HIDDEN = 10
+_COMPARED_BYTES = 4 * 2**20
+"""Of all changed files together; of a larger one only the size and the hash are shown."""
+_COMPARED_LINES = 20_000
+"""Of all changed files together; after them, whole files are shown as deleted and added."""
 
 
 def describe_unexecuted(text: str, options: SourceOptions, *, as_json: bool) -> str:
@@ -42,45 +52,138 @@ def facts(ref: HubRef, stored: Stored) -> dict[str, Any]:
     }
 
 
-def show(ref: HubRef, stored: Stored) -> str:
-    """Return the facts as text."""
-    manifest, declared = stored.manifest, requirements(ref, stored)
-    proof = "against the commit itself" if manifest.proof == "git" else "against the Hub's listing"
+def show(ref: HubRef, stored: Stored, *, whole: bool = False) -> str:
+    """What is known, for reading; what is cut says so, and nothing is with `whole`."""
+    manifest, packages = stored.manifest, requirements(ref, stored).packages
+    how = "against the commit itself" if manifest.proof == "git" else "against the Hub's listing"
+    more = "" if whole else _more(packages[_SHOWN_PACKAGES:])
+    required = ", ".join(packages if whole else packages[:_SHOWN_PACKAGES])
     lines = [
         f"reference   {ref}",
-        f"endpoint    {manifest.endpoint}",
-        f"commit      {manifest.commit}, every byte checked {proof}",
-        f"requires    {', '.join(declared.packages) or 'nothing but EnvHub'}",
-        f"files       {len(manifest.files)}",
+        f"endpoint    {escaped(manifest.endpoint)}",
+        f"commit      {manifest.commit}, every byte checked {how}",
+        f"requires    {required or 'nothing but EnvHub'}{more}",
+        f"files       {len(manifest.files)}, in {escaped(str(stored.directory))}",
     ]
-    for path, file in sorted(manifest.files.items())[:_SHOWN_FILES]:
-        lines.append(f"  {file.size:>9,}  {path}")
-    if len(manifest.files) > _SHOWN_FILES:
-        lines.append(f"  and {len(manifest.files) - _SHOWN_FILES} more")
+    first, others = _ordered(ref, stored)
+    lines += [
+        f"{ref.path}, and what it imports or names:",
+        *_listed(first, ref, stored, whole=whole),
+    ]
+    if others:
+        lines += ["other files:", *_listed(others, ref, stored, whole=whole)]
     if manifest.left_out:
-        named, more = manifest.left_out[:_SHOWN_LEFT_OUT], manifest.left_out[_SHOWN_LEFT_OUT:]
-        lines.append(f"left out    {', '.join(named)}{f' and {len(more)} more' if more else ''}")
-    return printable("\n".join(lines))
+        named = manifest.left_out if whole else manifest.left_out[:_SHOWN_LEFT_OUT]
+        more = _more(manifest.left_out[len(named) :])
+        lines.append(f"left out    {', '.join(map(escaped, named))}{more}")
+    return "\n".join(lines)
 
 
-def show_changes(ref: HubRef, stored: Stored, before: str) -> str:
-    """Return the changes since a commit that the user agreed to, if it is still stored."""
+def _ordered(ref: HubRef, stored: Stored) -> tuple[list[str], list[str]]:
+    """The env file and what it leads to; then the others, what Python can execute first."""
+    files = stored.manifest.files
+    first = reachable(ref.path, files, lambda path: (stored.directory / path).read_bytes())
+    return list(first), sorted(files.keys() - set(first), key=lambda p: (not is_code(p), p))
+
+
+def _listed(paths: list[str], ref: HubRef, stored: Stored, *, whole: bool) -> list[str]:
+    files = stored.manifest.files
+    shown = paths if whole else paths[:_SHOWN_FILES]
+    lines = [f"  {files[path].size:>11,}  {escaped(path)}" for path in shown]
+    if hidden := paths[len(shown) :]:
+        size, code = sum(files[path].size for path in hidden), sum(map(is_code, hidden))
+        lines.append(
+            f"  {size:>11,}  in {len(hidden)} more files, {code} of them code; to see all:\n"
+            f"{'':15}envhub trust {ref} --all"
+        )
+    return lines
+
+
+def _more(hidden: Sequence[object]) -> str:
+    return f" and {len(hidden)} more" if hidden else ""
+
+
+def show_changes(ref: HubRef, stored: Stored, before: str, *, whole: bool = False) -> str:
+    """The difference to a commit that was agreed to earlier, if the store has it."""
     try:
         old = store.load(ref.repo_id, before)
     except EnvHubError:
         old = None
     if old is None:
         return f"You agreed to the earlier commit {before}, which is no longer stored."
-    lines: list[str] = []
-    for path in sorted(old.manifest.files.keys() | stored.manifest.files.keys()):
-        lines += difflib.unified_diff(
-            _lines(old, path), _lines(stored, path), f"{before[:8]}/{path}", path, lineterm=""
-        )
-    if not lines:
+    changed = _changed(ref, old, stored)
+    if not changed:
         return f"No changes since {before}, which you agreed to."
-    rest = f"\n... and {len(lines) - _SHOWN_LINES} more lines" if lines[_SHOWN_LINES:] else ""
-    changes = "\n".join(lines[:_SHOWN_LINES]) + rest
-    return printable(f"Changes since {before}, which you agreed to:\n{changes}")
+    shown = [f"Changes since {before}, which you agreed to:"]
+    hidden: dict[str, int] = {}
+    room = _SHOWN_LINES
+    for path, lines in _compare(old, stored, changed):
+        take = len(lines) if whole else max(0, room)
+        room -= len(lines)
+        shown += (_cut(line, whole=whole) for line in lines[:take])
+        if lines[take:]:
+            hidden[path] = len(lines[take:])
+    return "\n".join([*shown, *_hidden(hidden, ref)])
+
+
+def _changed(ref: HubRef, old: Stored, new: Stored) -> list[str]:
+    """The files that differ, in the order in which they should be read."""
+    order = dict.fromkeys(_ordered(ref, new)[0])
+    if ref.path in old.manifest.files:
+        order |= dict.fromkeys(_ordered(ref, old)[0])
+    others = (old.manifest.files.keys() | new.manifest.files.keys()) - order.keys()
+    order |= dict.fromkeys(sorted(others, key=lambda path: (not is_code(path), path)))
+    return [path for path in order if _sha256(old, path) != _sha256(new, path)]
+
+
+def _sha256(stored: Stored, path: str) -> str | None:
+    file = stored.manifest.files.get(path)
+    return file.sha256 if file is not None else None
+
+
+def _compare(old: Stored, new: Stored, paths: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """What differs in each file. Lines of contents begin with +, - or a space, others do not."""
+    room_bytes, room_lines = _COMPARED_BYTES, _COMPARED_LINES
+    for path in paths:
+        versions = [side.manifest.files.get(path) for side in (old, new)]
+        size = sum(file.size for file in versions if file is not None)
+        small = size <= room_bytes
+        room_bytes -= size if small else 0
+        before, now = _lines(old, path, read=small), _lines(new, path, read=small)
+        room_lines -= len(before) + len(now)
+        head = f"=== {escaped(path)}"
+        if None in versions:
+            head += " (new)" if versions[0] is None else " (deleted)"
+        lines = _diff(before, now, closely=room_lines >= 0)
+        if not lines and None not in versions:
+            lines = ["=== differs in line ends, or in bytes that are not text"]
+        yield path, [head, *lines]
+
+
+def _diff(before: list[str], now: list[str], *, closely: bool) -> list[str]:
+    if before == now:
+        return []
+    if not closely:  # the time would grow with the square of the lines
+        return [*(f"-{line}" for line in before), *(f"+{line}" for line in now)]
+    return list(difflib.unified_diff(before, now, lineterm=""))[2:]
+
+
+def _cut(line: str, *, whole: bool) -> str:
+    """A line as it may be printed, not longer than a few lines of a terminal."""
+    if whole or len(line) <= _SHOWN_COLUMNS:
+        return printable(line)
+    return f"{printable(line[:_SHOWN_COLUMNS])}… ({len(line):,} characters)"
+
+
+def _hidden(hidden: dict[str, int], ref: HubRef) -> list[str]:
+    if not hidden:
+        return []
+    named = [f"{escaped(path)} ({lines:,})" for path, lines in hidden.items()]
+    files = ", ".join(named[:_SHOWN_HIDDEN]) + _more(named[_SHOWN_HIDDEN:])
+    return [
+        f"=== cut here: {sum(hidden.values()):,} more lines are hidden, in {files}. To see all:",
+        f"  envhub trust {ref} --all",
+    ]
 
 
 def requirements(ref: HubRef, stored: Stored) -> Requirements:
@@ -89,11 +192,27 @@ def requirements(ref: HubRef, stored: Stored) -> Requirements:
     return read_requirements(text, ref.path)
 
 
-def _lines(stored: Stored, path: str) -> list[str]:
-    file = stored.directory / path
-    if not file.exists():
+def _lines(stored: Stored, path: str, *, read: bool) -> list[str]:
+    """The lines of a file, as Python would read them."""
+    file = stored.manifest.files.get(path)
+    if file is None:
         return []
-    content = file.read_bytes()
-    if b"\0" in content:
-        return [f"(binary, {len(content)} bytes, sha256 {stored.manifest.files[path].sha256})"]
-    return content.decode("utf-8", "replace").splitlines()
+    content = (stored.directory / path).read_bytes() if read else b""
+    if not read or b"\0" in content:
+        kind = "binary" if read else "too large to show"
+        return [f"({kind}, {file.size} bytes, sha256 {file.sha256})"]
+    encoding = _encoding(content) if path.endswith(".py") else "utf-8"
+    try:
+        text = content.decode(encoding, "replace")
+    except (LookupError, UnicodeError):
+        text = content.decode("utf-8", "replace")
+    note = [] if encoding.startswith("utf-8") else [f"(read as {encoding}, which it declares)"]
+    return [*note, *re.split(r"\r\n|\r|\n", text)] if text else note
+
+
+def _encoding(content: bytes) -> str:
+    """The encoding that a source declares: in some, what looks like a comment is code."""
+    try:
+        return tokenize.detect_encoding(io.BytesIO(content).readline)[0]
+    except SyntaxError:
+        return "utf-8"

@@ -8,12 +8,13 @@ import click
 
 from envhub.cli.hub_facts import describe_unexecuted
 from envhub.cli.options import (
+    SPACE_COLUMNS,
     debug_option,
     env_arg_option,
+    excerpt,
     get_source,
     json_option,
     message,
-    one_line,
     source_options,
     timeout_option,
 )
@@ -87,10 +88,10 @@ def _as_text(benchmark: Benchmark, spaces: Spaces | None) -> str:
     facts = {
         "benchmark": benchmark.name,
         "tasks": f"{len(tasks)} in {_count(len(benchmark.suites), 'suite')}",
-        "default": f"{', '.join(default)}; {_count(benchmark.episodes, 'episode')} per task",
-        "policies": ", ".join(benchmark.policies),
+        "default": f"{excerpt(', '.join(default))}; {_count(benchmark.episodes, 'episode')} per task",
+        "policies": excerpt(", ".join(benchmark.policies)),
         "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
-        "action": one_line(str(spaces[1])) if spaces else "",
+        "action": excerpt(str(spaces[1]), SPACE_COLUMNS) if spaces else "",
     }
     lines = [f"{name:<10} {fact}" for name, fact in facts.items() if fact]
     features = _feature_lines(spaces[0]) if spaces else [_UNDECLARED]
@@ -102,7 +103,7 @@ def _suite_lines(benchmark: Benchmark) -> list[str]:
     for suite, tasks in benchmark.suites.items():
         horizons = sorted({task.horizon for task in tasks})
         span = f"{horizons[0]}-{horizons[-1]}" if len(horizons) > 1 else f"{horizons[0]}"
-        first = f"{tasks[0].name}: {one_line(tasks[0].description)}"
+        first = f"{tasks[0].name}: {excerpt(tasks[0].description)}"
         rows.append((suite, str(len(tasks)), span, first))
     return _table(rows)
 
@@ -111,9 +112,9 @@ def _feature_lines(space: AnySpace) -> list[str]:
     rows = [("observation", "kind", "shape", "as a LeRobot policy sees it")]
     for feature in _features(space):
         shape = "x".join(map(str, feature.shape)) or "1"
-        source = one_line(feature.source) or "(itself)"
-        rows.append((source, feature.kind, shape, one_line(feature.name)))
-    return _table(rows) if len(rows) > 1 else [f"observation  {one_line(str(space))}"]
+        source = excerpt(feature.source) or "(itself)"
+        rows.append((source, feature.kind, shape, excerpt(feature.name)))
+    return _table(rows) if len(rows) > 1 else [f"observation  {excerpt(str(space), SPACE_COLUMNS)}"]
 
 
 def _features(space: AnySpace) -> tuple[Feature, ...]:

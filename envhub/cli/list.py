@@ -7,6 +7,7 @@ import click
 from envhub.cli.options import (
     debug_option,
     env_arg_option,
+    excerpt,
     get_source,
     json_option,
     message,
@@ -85,5 +86,5 @@ def _tasks_text(benchmark: Benchmark) -> str:
     for suite, tasks in benchmark.suites.items():
         width = max(len(task.name) for task in tasks)
         lines.append(click.style(suite, bold=True))
-        lines.extend(f"  {task.name:<{width}}  {one_line(task.description)}" for task in tasks)
+        lines.extend(f"  {task.name:<{width}}  {excerpt(task.description)}" for task in tasks)
     return "\n".join(lines)

@@ -21,6 +21,8 @@ Command = Callable[..., Any]
 
 COLUMNS = 160
 """What a foreign text may fill: two lines of a terminal."""
+SPACE_COLUMNS = 800
+"""What a space may fill; that of a robot with many cameras is long."""
 
 
 def json_option(command: Command) -> Command:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import click
 
-from envhub.cli.options import debug_option, json_option, one_line
+from envhub.cli.options import debug_option, escaped, excerpt, json_option
 from envhub.sources.hub import Found, Hub
 
 
@@ -35,16 +35,13 @@ def _as_json(repositories: list[Found]) -> str:
 def _as_text(repositories: list[Found]) -> str:
     if not repositories:
         return "No repositories were found."
-    rows = [
-        (
-            f"{repository.repo}@{repository.commit}" if repository.commit else repository.repo,
-            (repository.updated or "")[:10],
-            repository.downloads,
-        )
-        for repository in repositories
-    ]
+    rows = [(_ref(one), (one.updated or "")[:10], one) for one in repositories]
     width = max(len(ref) for ref, _, _ in rows)
     return "\n".join(
-        one_line(f"{ref:<{width}}  {day:10}  {downloads:>8,} downloads")
-        for ref, day, downloads in rows
+        escaped(f"{ref:<{width}}  {day:10}  {one.downloads:>8,} downloads")
+        for ref, day, one in rows
     )
+
+
+def _ref(found: Found) -> str:
+    return excerpt(f"{found.repo}@{found.commit}" if found.commit else found.repo)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import click
 
 from envhub.cli.hub_facts import show, show_changes
-from envhub.cli.options import debug_option, json_option, show_download
+from envhub.cli.options import debug_option, escaped, json_option, show_download
 from envhub.errors import RemoteCodeRefused, UsageError
 from envhub.refs import HubRef, parse
 from envhub.sources.fetch import leads_to, obtain, resolve
@@ -18,17 +18,20 @@ from envhub.sources.trust import Entry, Ledger
 @click.command("trust")
 @click.argument("words", nargs=-1, required=True, metavar="REF | list | remove REF")
 @click.option("--private", is_flag=True, help="Use your token to read a private repository.")
+@click.option("--all", "whole", is_flag=True, help="Cut neither the list nor the changes.")
 @json_option
 @debug_option
-def command(words: tuple[str, ...], *, private: bool, as_json: bool) -> None:
+def command(words: tuple[str, ...], *, private: bool, whole: bool, as_json: bool) -> None:
     """Review the code of a Hub repository and agree to run it at one commit.
 
     Resolves a branch to its commit, fetches and checks the files without running them, lists them
-    with their requirements and the changes since you last agreed, and asks for your consent.
+    with their requirements and the changes since you last agreed, and asks for your consent. The
+    env file and the files that it imports come first; long lists are cut, and say what is hidden.
 
     \b
     Examples:
         envhub trust owner/repo@main
+        envhub trust owner/repo@main --all
         envhub trust list
         envhub trust remove owner/repo
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
@@ -39,26 +42,26 @@ def command(words: tuple[str, ...], *, private: bool, as_json: bool) -> None:
         case ("remove", text):
             _remove(_hub_ref(text))
         case (text,):
-            _agree(_hub_ref(text), private=private)
+            _agree(_hub_ref(text), private=private, whole=whole)
         case _:
             raise UsageError(
                 "Write envhub trust REF, envhub trust list or envhub trust remove REF."
             )
 
 
-def _agree(ref: HubRef, *, private: bool) -> None:
+def _agree(ref: HubRef, *, private: bool, whole: bool) -> None:
     if not ref.pinned:
         ref = resolve(ref, Hub(private=private)).ref
     assert ref.revision is not None
     stored = obtain(ref, private=private, on_progress=show_download)
-    click.echo(show(ref, stored))
+    click.echo(show(ref, stored, whole=whole))
     ledger, here = Ledger(), endpoint()
     before = [e for e in ledger.entries() if (e.endpoint, e.repo) == (here, ref.repo_id)]
     if any(entry.commit == ref.revision for entry in before):
         click.echo(f"\nYou have already agreed to this commit. Evaluate it with: envhub eval {ref}")
         return
     if before:
-        click.echo("\n" + show_changes(ref, stored, before[-1].commit))
+        click.echo("\n" + show_changes(ref, stored, before[-1].commit, whole=whole))
     if warning := _doubt(ref, private=private):
         click.echo("\n" + warning)
     if not sys.stdin.isatty():
@@ -115,4 +118,5 @@ def _as_json(entries: tuple[Entry, ...]) -> str:
 def _as_text(entries: tuple[Entry, ...]) -> str:
     if not entries:
         return "You have not agreed to run any code from the Hub."
-    return "\n".join(f"{e.repo}@{e.commit}  {e.agreed}  {e.endpoint}" for e in entries)
+    lines = (f"{e.repo}@{e.commit}  {e.agreed}  {e.endpoint}" for e in entries)
+    return "\n".join(map(escaped, lines))

@@ -11,15 +11,18 @@ import click
 import numpy as np
 
 from envhub.cli.options import (
+    COLUMNS,
+    SPACE_COLUMNS,
     debug_option,
     env_arg_option,
+    excerpt,
     get_source,
     json_option,
     message,
     source_options,
     timeout_option,
 )
-from envhub.errors import EnvHubError, UsageError, printable
+from envhub.errors import EnvHubError, UsageError
 from envhub.evaluation.outcome import Outcome
 from envhub.evaluation.plan import limited, select
 from envhub.host.loading import LazySpec, describe
@@ -87,7 +90,9 @@ def command(
         click.echo(json.dumps(shown, indent=2))
         return
     for key, value in shown.items():
-        click.echo(printable(f"{key:<12} {'-' if value is None else value}"))
+        text = "-" if value is None else str(value)
+        columns = {"observation": SPACE_COLUMNS, "picture": len(text)}.get(key, COLUMNS)
+        click.echo(f"{key:<12} {excerpt(text, columns)}")
 
 
 def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
