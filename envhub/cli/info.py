@@ -85,10 +85,11 @@ def _as_json(benchmark: Benchmark, spaces: Spaces | None) -> str:
 def _as_text(benchmark: Benchmark, spaces: Spaces | None) -> str:
     tasks = benchmark.tasks()
     default = benchmark.default or tuple(benchmark.suites)
+    episodes = _count(benchmark.episodes, "episode")
     facts = {
         "benchmark": benchmark.name,
         "tasks": f"{len(tasks)} in {_count(len(benchmark.suites), 'suite')}",
-        "default": f"{excerpt(', '.join(default))}; {_count(benchmark.episodes, 'episode')} per task",
+        "default": f"{excerpt(', '.join(default))}; {episodes} per task",
         "policies": excerpt(", ".join(benchmark.policies)),
         "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
         "action": excerpt(str(spaces[1]), SPACE_COLUMNS) if spaces else "",

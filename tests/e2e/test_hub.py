@@ -380,7 +380,7 @@ def test_publish_search_lock(hub, monkeypatch):
     assert [one["repo"] for one in found] == ["me/reach"]
     assert found[0]["commit"] in ref
     assert run("search", "reach").stdout.startswith(ref.partition(":")[0])
-    assert "Nothing was found" in run("search", "unheard-of").stdout
+    assert "No repositories were found" in run("search", "unheard-of").stdout
     assert run("lock", ref).returncode == 0
     locked = (
         "eval",

@@ -277,7 +277,7 @@ def test_nothing_changed_in_the_files(hub, publish):
     assert envhub("info", ref).returncode == 0
     Ledger().add(hub.endpoint, "me/attack", ref.partition("@")[2].partition(":")[0])
     again = hub.commit("me/attack", {"weights.bin": "x"})
-    assert "Nothing differs from " in envhub("trust", f"me/attack@{again}").stdout
+    assert "No changes since " in envhub("trust", f"me/attack@{again}").stdout
 
 
 def test_many_requirements_are_counted(publish):
