@@ -87,9 +87,11 @@ def _read_key(*, create: bool) -> bytes:
     if create and not path.exists():
         _create_key(path)
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         _check_secret(path, os.fstat(descriptor))
-        found = _KEY.fullmatch(file.read(100))
+        found = _KEY.fullmatch(os.read(descriptor, 100))
+    finally:
+        os.close(descriptor)
     if found is None:
         raise UsageError(f"{path} is not a key. {_ADVICE}")
     return bytes.fromhex(found[1].decode())

@@ -159,7 +159,7 @@ def test_a_branch_is_resolved_said_and_recorded(hub):
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (lambda _: faults.WrongBytes("env.py"), "env.py .* other bytes than the commit has"),
+        (lambda _: faults.WrongBytes("env.py"), "env.py .* differs from the commit"),
         (lambda _: faults.WrongTree("env.py"), "env.py differs"),
         (lambda old: faults.OtherCommit(old), "another commit"),
         (lambda _: faults.Symlink("env.py", "/etc/passwd"), "env.py differs"),
@@ -200,7 +200,7 @@ def test_a_poisoned_store_is_never_run(hub, tmp_path, hub_is_there):
         assert same(runs[0].records()[0]) == same(runs[1].records()[0])
     else:
         assert done.returncode == 6
-        assert "env.py has other bytes than it should" in done.stderr
+        assert "env.py has different content" in done.stderr
 
 
 def test_a_poisoned_cache_of_the_client_is_not_looked_at(hub, tmp_path, monkeypatch):

@@ -17,18 +17,24 @@ from support.needs import needs_own_mount
 from support.paths import TESTS
 
 from envhub.errors import ExitCode, RunDirectoryError
+from envhub.evaluation.plan import make_plan
 from envhub.records import EpisodeError
 from envhub.results.journal import (
     FORMAT,
     Journal,
+    PlannedEpisodes,
+    check_directory,
     create_directory,
     discard_directory,
+    has_records,
+    is_vacant,
     read_records,
     read_run,
     record_from_json,
     record_to_json,
     write_json,
 )
+from envhub.types import Benchmark, Task
 
 PLANNED = {(episode.task, episode.index): episode for episode in EPISODES}
 
@@ -364,6 +370,60 @@ def test_a_run_is_not_discarded(directory):
     before = sorted(os.listdir(directory))
     discard_directory(directory)
     assert sorted(os.listdir(directory)) == before
+
+
+# Whether a run was begun there
+
+
+def test_a_directory_without_records_is_vacant(directory):
+    Journal(directory).close()
+    (directory / "run.json").write_text("{")
+    (directory / ".run.json-1.part").touch()
+    (directory / "episodes.jsonl").write_text("{")
+    assert is_vacant(directory)
+    assert not has_records(directory)
+    (directory / "episodes.jsonl").write_text("{\n")
+    assert has_records(directory)
+    assert not is_vacant(directory)
+
+
+def test_a_directory_with_something_else_is_not_vacant(directory):
+    (directory / "notes.txt").touch()
+    assert not is_vacant(directory)
+
+
+def test_links_and_pipes_are_refused(directory, tmp_path):
+    Journal(directory).close()
+    check_directory(directory)
+    check_directory(tmp_path / "gone")
+    (tmp_path / "outside").write_text("mine")
+    (directory / "summary.json").symlink_to(tmp_path / "outside")
+    with pytest.raises(RunDirectoryError) as caught:
+        check_directory(directory)
+    assert str(caught.value) == (
+        f"{directory}/summary.json is a link, or something else than a file of its own. A run "
+        "writes only to its own directory: put a file there, or start a new run in another "
+        "directory."
+    )
+
+
+@pytest.mark.parametrize("name", ["episodes.jsonl", ".lock"])
+def test_no_link_is_ever_written_through(directory, tmp_path, name):
+    (directory / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(RunDirectoryError, match="Too many levels of symbolic links"):
+        Journal(directory)
+    assert not (tmp_path / "outside").exists()
+
+
+def test_episodes_of_a_plan_are_those_that_were_planned():
+    tasks = (Task("a", "a", 5, init_states=2), Task("b", "b", 5), Task("c", "c", 5))
+    suites = {"x": tasks[:2], "y": (tasks[1], tasks[2])}
+    plan = make_plan(Benchmark("t", ":make", suites), suites, episodes=3, seed=4)
+    planned = PlannedEpisodes(plan.to_json("reset"))
+    assert [planned[e.task, e.index] for e in plan.episodes] == list(plan.episodes)
+    for key in (("a", 3), ("a", -1), ("d", 0)):
+        with pytest.raises(KeyError):
+            planned[key]
 
 
 # One process at a time
