@@ -1,11 +1,21 @@
 """Git's objects, against git itself."""
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 from support.needs import needs_git
 
-from envhub.sources.git import BrokenProof, object_id, parse_tree, pointer_id, tree_of, walk
+from envhub.sources.git import (
+    BrokenProof,
+    _collect,
+    _repository,
+    object_id,
+    parse_tree,
+    pointer_id,
+    tree_of,
+    walk,
+)
 
 
 def git(*arguments, cwd, stdin=None) -> bytes:
@@ -80,3 +90,28 @@ def test_objects_that_hash_right_but_are_none():
 def test_the_pointer_of_a_large_file():
     content = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 5\n"
     assert pointer_id("a" * 64, 5) == object_id("blob", content)
+
+
+def test_a_tree_that_holds_itself_many_times(tmp_path, monkeypatch):
+    """Ten levels of a thousand entries each, all the same: 10**30 files out of eleven objects."""
+    git("init", "-q", "--bare", ".", cwd=tmp_path)
+    entries = b"100644 blob %b\tfile\n" % git("hash-object", "-w", "--stdin", cwd=tmp_path).strip()
+    for _ in range(11):
+        tree = git("mktree", "--missing", cwd=tmp_path, stdin=entries).strip()
+        entries = b"".join(b"040000 tree %b\td%03d\n" % (tree, n) for n in range(1000))
+    commit = git("commit-tree", "-m", "bomb", tree.decode(), cwd=tmp_path).decode().strip()
+    with _repository("http://127.0.0.1/me/env", None) as repository:
+        own = replace(repository, place=tmp_path)
+        objects = _collect(own, commit)
+        assert len(objects) == 12
+        with pytest.raises(BrokenProof, match="more than 100000 files"):
+            walk(commit, objects)
+        monkeypatch.setattr("envhub.sources.git._MAX_OBJECT_BYTES", 1000)
+        with pytest.raises(BrokenProof, match="trees have more than 0 MB"):
+            _collect(own, commit)
+
+
+def test_a_name_that_is_a_path():
+    content = b"100644 ../escaped\0" + bytes(20)
+    with pytest.raises(BrokenProof, match=r"'\.\./escaped' is not the name of one file"):
+        parse_tree(object_id("tree", content), content)
