@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.attacks import env_file, envhub
+from support.needs import needs_root
 from support.run_tools import snapshot
 
 from envhub import open_run
@@ -414,9 +415,8 @@ def test_a_key_that_is_none(begin, marker, content):
     assert key_path().read_text() == content
 
 
+@needs_root
 def test_a_key_of_somebody_else(begin, marker):
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a file to somebody else")
     begin()
     os.chown(key_path(), 12345, -1)
     refused(marker, RESUME, "run.key belongs to another user (uid 12345). Delete it")

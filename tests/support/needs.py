@@ -109,6 +109,10 @@ def _index() -> str | None:
         return f"the package index {index} cannot be reached ({exc})"
 
 
+def _root() -> str | None:
+    return None if os.geteuid() == 0 else "only root can give a file to another user"
+
+
 def _own_mount() -> str | None:
     """Mounting in a namespace of its own, which an ordinary user may do on most machines."""
     if problem := _program("unshare", "nsenter", "mount")():
@@ -146,6 +150,7 @@ NEEDS = {
     "other_user": Need(_other_user, f"{APT}python3 util-linux"),
     "own_mount": Need(_own_mount, f"{APT}mount util-linux"),
     "prlimit": Need(_program("prlimit"), f"{APT}util-linux"),
+    "root": Need(_root),
     "sandbox": Need(_sandbox, f"{APT}bubblewrap"),
     "torch": Need(_package("torch"), "make .venv/.torch"),
 }
@@ -163,6 +168,7 @@ needs_osmesa = pytest.mark.needs("osmesa")
 needs_other_user = pytest.mark.needs("other_user")
 needs_own_mount = pytest.mark.needs("own_mount")
 needs_prlimit = pytest.mark.needs("prlimit")
+needs_root = pytest.mark.needs("root")
 needs_sandbox = pytest.mark.needs("sandbox")
 needs_torch = pytest.mark.needs("torch")
 
