@@ -1,0 +1,53 @@
+"""When a run stops because nothing can be evaluated."""
+
+import pytest
+
+from envhub.errors import ContractError, RunAborted, WorkerRaised
+from envhub.evaluation.breaker import CircuitBreaker
+
+
+def raised(message="the gripper is stuck", where="env"):
+    return WorkerRaised("step", "RuntimeError", message, where=where)
+
+
+def test_the_same_error_from_the_start():
+    breaker = CircuitBreaker()
+    for _ in range(11):
+        breaker.failed(raised())
+    with pytest.raises(RunAborted, match="the gripper is stuck"):
+        breaker.failed(raised())
+
+
+@pytest.mark.parametrize(
+    "other", [raised("another one"), ContractError("The env gave the reward nan at step 3.")]
+)
+def test_different_errors_are_results(other):
+    breaker = CircuitBreaker()
+    breaker.failed(other)
+    for _ in range(40):
+        breaker.failed(raised())
+
+
+def test_one_success_is_enough():
+    breaker = CircuitBreaker()
+    breaker.worked()
+    for _ in range(40):
+        breaker.failed(raised())
+
+
+def test_a_policy_that_fails_is_a_result():
+    breaker = CircuitBreaker()
+    for _ in range(40):
+        breaker.failed(raised(where="policy"))
+
+
+@pytest.mark.parametrize("process", ["worker", "policy"])
+def test_what_cannot_be_started_three_times_in_a_row(process):
+    breaker = CircuitBreaker()
+    breaker.not_started(process, raised())
+    breaker.not_started(process, raised())
+    breaker.started(process)
+    breaker.not_started(process, raised())
+    breaker.not_started(process, raised())
+    with pytest.raises(RunAborted, match=process):
+        breaker.not_started(process, raised())
