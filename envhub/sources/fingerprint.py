@@ -3,12 +3,12 @@
 import hashlib
 import os
 from dataclasses import asdict
-from importlib import metadata
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
 from envhub.errors import UsageError
-from envhub.plugins import find
+from envhub.plugins import Installed, find
 from envhub.types import FileSource, Origin, PluginSource, Source
 
 _MAX_FILES = 5000
@@ -22,7 +22,7 @@ def identify(source: Source) -> dict[str, Any]:
         case PluginSource(name=name):
             plugin = find(name)
             package = f"{plugin.distribution} {plugin.version}"
-            return {"kind": "plugin", "package": package, "files": _installed(plugin.distribution)}
+            return {"kind": "plugin", "package": package, "files": _installed(plugin)}
         case FileSource(origin=Origin() as origin):
             return {"kind": "hub", **asdict(origin)}
         case FileSource(directory=directory):
@@ -77,11 +77,26 @@ def _is_skipped(folder: Path) -> bool:
     return all((folder / name).exists() for name in ("run.json", "episodes.jsonl"))
 
 
-def _installed(distribution: str) -> dict[str, str]:
-    """Return the hashes of a package's Python files, as its own record lists them."""
-    files = metadata.distribution(distribution).files or []
-    return {
+def _installed(plugin: Installed) -> dict[str, str]:
+    """Return the hashes of a package's Python files, as its own record lists them.
+
+    The record of an editable installation lists none: then the files themselves are hashed.
+    """
+    files = metadata.distribution(plugin.distribution).files or []
+    listed = {
         str(file): f"{file.hash.mode}:{file.hash.value}"
         for file in files
         if file.hash is not None and file.suffix == ".py"
+    }
+    return listed or _editable(plugin.module.partition(":")[0].partition(".")[0])
+
+
+def _editable(package: str) -> dict[str, str]:
+    spec = util.find_spec(package)  # of a top-level name, which imports nothing
+    folders = (spec.submodule_search_locations or ()) if spec is not None else ()
+    return {
+        f"{package}/{name}": digest
+        for folder in folders
+        for name, digest in hash_directory(Path(folder)).items()
+        if name.endswith(".py")
     }
