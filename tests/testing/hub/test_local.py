@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -22,15 +23,20 @@ from support.needs import needs_git
 from envhub.errors import UnknownName
 from envhub.testing.hub import (
     Cut,
+    Endless,
     Gated,
     GitFailed,
+    Header,
     Link,
     LocalHub,
+    MoreBytes,
     OtherCommit,
+    Redirect,
     Slow,
     Status,
     Symlink,
     WrongBytes,
+    WrongSize,
     WrongTree,
 )
 from envhub.testing.hub.card import tags_of
@@ -102,6 +108,17 @@ def download(hub, tmp_path):
 def impatient(monkeypatch):
     """The client waits between attempts; not here."""
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
+
+
+def get(hub, path: str, *, read: bool = True) -> http.client.HTTPResponse:
+    """The answer to a plain request."""
+    connection = http.client.HTTPConnection("127.0.0.1", int(hub.endpoint.split(":")[-1]))
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    if read:
+        answer.read()
+        connection.close()
+    return answer
 
 
 def asked(hub) -> list[tuple[str, str]]:
@@ -510,6 +527,53 @@ class TestFaults:
         with hub.fault(Cut(after_bytes=0)), pytest.raises(Exception, match="closed") as raised:
             download()
         assert type(raised.value).__name__ == "RemoteProtocolError"
+
+    def test_a_wrong_size(self, hub, first, anyone):
+        with hub.fault(WrongSize("env.py", -5)):
+            [entry] = anyone.get_paths_info("owner/name", "env.py", revision=first)
+        assert entry.size == -5
+
+    def test_more_bytes(self, hub, first, download):
+        with hub.fault(MoreBytes("env.py", 3)):
+            assert download(revision=first) == ENV.encode() + bytes(3)
+
+    def test_a_redirect(self, hub, first, tmp_path):
+        with LocalHub(tmp_path / "other") as other:
+            hub.misbehave(Redirect(other.endpoint, "/api/models/owner/name$", times=1))
+            answer = get(hub, "/api/models/owner/name?full=true")
+            assert answer.status == 302
+            address = f"{other.endpoint}/api/models/owner/name?full=true"
+            assert answer.headers["Location"] == address
+        assert get(hub, "/api/models/owner/name").status == 200
+
+    def test_a_header(self, hub, first):
+        with hub.fault(Header("ETag", '"../up"', "/resolve/")):
+            assert get(hub, "/owner/name/resolve/main/env.py").headers["ETag"] == '"../up"'
+        assert "up" not in get(hub, "/owner/name/resolve/main/env.py").headers["ETag"]
+
+    def test_a_body_without_end(self, hub, first):
+        with hub.fault(Endless("/resolve/")):
+            answer = get(hub, "/owner/name/resolve/main/env.py", read=False)
+            assert answer.read(len(OTHER_ENV)) == OTHER_ENV.encode()
+            assert answer.read(2**20) == b" " * 2**20
+            answer.close()
+
+    def test_a_head_without_end(self, hub, first):
+        with hub.fault(Endless("/resolve/", part="head")):
+            connection = socket.create_connection(("127.0.0.1", int(hub.endpoint.split(":")[-1])))
+            with connection, connection.makefile("rb") as answer:
+                connection.sendall(b"GET /owner/name/resolve/main/env.py HTTP/1.1\r\n\r\n")
+                lines = {answer.readline() for _ in range(10_000)}
+        assert lines == {b"HTTP/1.1 103 Early Hints\r\n", b"\r\n"}
+
+    def test_a_pull_request(self, hub, first, anyone):
+        main = hub.commit_of("owner/name")
+        proposed = hub.propose("owner/name", {"env.py": ENV})
+        assert hub.commit_of("owner/name", "refs/pr/1") == proposed
+        assert anyone.model_info("owner/name", revision=proposed).sha == proposed
+        assert anyone.model_info("owner/name").sha == main
+        refs = anyone.list_repo_refs("owner/name")
+        assert proposed not in {ref.target_commit for ref in (*refs.branches, *refs.tags)}
 
     @pytest.mark.usefixtures("impatient")
     def test_nobody_there(self, hub, first, anyone, download):
