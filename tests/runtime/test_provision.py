@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from textwrap import dedent
@@ -406,10 +407,15 @@ def test_a_hub_reference_runs_in_a_sandbox_in_a_runtime(published, gadget, tmp_p
     with _vector(ref, trust_remote_code=True, sandbox=sandbox) as vector:
         assert vector.get_attr("task_description") == ("1.0",)
         with pytest.raises(WorkerRaised, match=r"Read-only|Permission"):
+            vector.call("ask", f"open({str(place / 'venv/lib/x')!r}, 'w')")
+        library = place / "venv" / "lib"
+        mode = library.stat().st_mode
+        with suppress(WorkerRaised):  # read-only for an ordinary user, without effect for root
+            vector.call("ask", f"__import__('os').chmod({str(library)!r}, 0o777)")
+        assert library.stat().st_mode == mode
+        with suppress(WorkerRaised):  # in the sandbox's own /tmp, or nowhere
             vector.call("ask", f"open({str(place / 'venv/x')!r}, 'w')")
-        mode = place.joinpath("venv").stat().st_mode
-        vector.call("ask", f"__import__('os').chmod({str(place / 'venv')!r}, 0o777)")
-        assert place.joinpath("venv").stat().st_mode == mode
+        assert not (place / "venv" / "x").exists()
 
 
 def test_a_lock_pins_what_is_required(published, tmp_path):

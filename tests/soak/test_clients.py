@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ("pytest", "pytest-timeout")
-TESTS = ("tests/test_hub.py", "tests/test_fetch.py", "tests/test_hub_eval.py")
+TOOLS = ("pytest", "pytest-timeout", "pytest-xdist")
+TESTS = ("tests/testing/hub", "tests/sources", "tests/e2e/test_hub.py")
 
 
 @pytest.mark.soak
