@@ -84,11 +84,12 @@ def test_another_commit_of_the_repository(hub, trusted):
     assert "nobody here has agreed" in refused(hub, f"{name}@{other}", 3)
 
 
-@pytest.mark.parametrize("change", [str.upper, lambda endpoint: endpoint + "/x"])
-def test_the_same_commit_at_another_hub(hub, trusted, monkeypatch, change):
+def test_the_same_commit_at_another_hub(hub, trusted, monkeypatch):
     name, commit = trusted
-    monkeypatch.setenv("HF_ENDPOINT", change(hub.endpoint))
+    monkeypatch.setenv("HF_ENDPOINT", f"{hub.endpoint}/x")
     assert "nobody here has agreed" in refused(hub, f"{name}@{commit}", 3)
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint.upper())
+    assert "which is not the address of a Hub" in refused(hub, f"{name}@{commit}", 2)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,10 @@ SPOOF = (
 )
 
 
+NO_GIT = "/nonexistent"
+"""A PATH without git: then a listing is all the proof there is. Names as these never pass git."""
+
+
 def put(commit: str, files: dict[str, str], left_out: tuple[str, ...] = ()) -> str:
     """Put files into the store, as if a Hub had listed them; the reference."""
     with stage() as staged:
@@ -149,7 +153,7 @@ def put(commit: str, files: dict[str, str], left_out: tuple[str, ...] = ()) -> s
 def test_names_of_files_forge_no_line(hub, command):
     files = {"env.py": QUIET, SPOOF: "", "b\u202eyp.txt": "", "c\u200b.py": ""}
     ref = put("0" * 40, files, left_out=("w\n\x1b[1A.bin",))
-    done = envhub(command, ref)
+    done = envhub(command, ref, PATH=NO_GIT)
     assert done.returncode == (3 if command == "trust" else 0), done.stderr
     assert not HIDING.search(done.stdout + done.stderr)
     assert not re.search(r"^ +1  harmless|^Run this code", done.stdout, re.MULTILINE)
@@ -163,7 +167,7 @@ def test_names_of_changed_files_forge_no_line(hub):
     put("0" * 40, {"env.py": QUIET})
     Ledger().add(hub.endpoint, "me/attack", "0" * 40)
     ref = put("1" * 40, {"env.py": QUIET, "x\n=== harmless.txt": "1"})
-    shown = envhub("trust", ref).stdout
+    shown = envhub("trust", ref, PATH=NO_GIT).stdout
     assert re.findall("^===.*$", shown, re.MULTILINE) == [r"=== x\n=== harmless.txt (new)"]
 
 

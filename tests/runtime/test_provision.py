@@ -239,7 +239,9 @@ def test_resuming_goes_on_in_the_same_runtime(real_runtimes, gadget, tmp_path):
     info["runtime"]["key"] = "0123456789abcdef"
     (tmp_path / "run/run.json").write_text(json.dumps(seal(info)))
     journal.write_text(lines[0])
-    with pytest.raises(RunDirectoryError, match="was begun with is 0123456789abcdef, and now it is"):
+    with pytest.raises(
+        RunDirectoryError, match="was begun with is 0123456789abcdef, and now it is"
+    ):
         resume_run(tmp_path / "run", 1, _Watcher())
 
 
