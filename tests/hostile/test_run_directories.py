@@ -386,7 +386,7 @@ def test_records_of_another_question(begin, marker, changes, said):
     episode = {"episode": 1, "seed": 1} if good["episode"] == 0 else {}
     with journal.open("a") as file:
         file.write(json.dumps({**good, **episode, **changes}) + "\n")
-    line = "run/episodes.jsonl, line 2, is no record of this run: "
+    line = "run/episodes.jsonl, line 2, is not a record of this run: "
     refused(marker, RESUME, line, said)
     refused(marker, own_command(), line, said)
 
