@@ -21,7 +21,9 @@ def test_a_file_that_is_larger_than_listed_is_not_read(hub, ref, monkeypatch):
     def understate(path: str, body: bytes) -> bytes:
         if "/tree/" not in path:
             return body
-        return json.dumps([row | {"size": row["size"] - 1} for row in json.loads(body)]).encode()
+        return json.dumps(
+            [row | {"size": max(row["size"] - 1, 0)} for row in json.loads(body)]
+        ).encode()
 
     monkeypatch.setattr(Path, "read_bytes", lambda _: pytest.fail("read"))
     with relay(hub.endpoint, on_body=understate) as endpoint:

@@ -55,9 +55,9 @@ def pair():
         yield opened
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def joints():
-    """A pair for many tests, whose processes start once."""
+    """A pair for many tests."""
     ours, theirs = open_both(JOINTS)
     with ours:
         yield ours, theirs
@@ -494,7 +494,7 @@ BREAKS = [
 STEP = "step() must return (observation, reward, terminated, truncated, info)."
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def fragile():
     source = find_source(str(ASSETS / "vector_breaks"))
     with LazyVectorEnv(WorkerSpec(source, {}, Limits(), 1000), "any", "fragile", 1) as env:

@@ -3,7 +3,6 @@
 MuJoCo is imported by the first reset, OpenGL by the first frame, and neither of them before.
 """
 
-from copy import deepcopy
 from functools import cache
 from typing import Any
 
@@ -22,7 +21,6 @@ Observation = dict[str, Array]
 CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
 """The cameras of Meta-World's scenes."""
 _MAX_SIZE = 4096
-_ACTIONS = spaces.Box(-1.0, 1.0, (4,), np.float32)
 _HAND = ((-0.525, 0.348, -0.0525), (0.525, 1.025, 0.7))
 """Meta-World clips the hand's position to this box."""
 
@@ -42,7 +40,17 @@ def make(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> "MetaWo
 def spaces_of(task: Task, camera: str = PUBLISHED_CAMERA, size: int = 480) -> tuple[Any, Any]:
     """Return the observation space and the action space of a task, without making its env."""
     _check(camera, size)
-    return _observation_space(size), _ACTIONS
+    return _declared_spaces(size)
+
+
+@cache
+def _declared_spaces(size: int) -> tuple[Any, Any]:
+    """The same objects for all tasks, which have the same spaces."""
+    return _observation_space(size), _action_space()
+
+
+def _action_space() -> Any:
+    return spaces.Box(-1.0, 1.0, (4,), np.float32)
 
 
 def _check(camera: str, size: int) -> None:
@@ -62,8 +70,8 @@ class MetaWorld(gym.Env[Observation, Array]):
 
     def __init__(self, name: str, camera: str, size: int) -> None:
         # Copies, because each env's spaces have a random generator of their own.
-        self.observation_space = deepcopy(_observation_space(size))
-        self.action_space = deepcopy(_ACTIONS)
+        self.observation_space = _observation_space(size)
+        self.action_space = _action_space()
         self._name = name
         self._camera = camera
         self._size = size
@@ -150,7 +158,6 @@ class Renderer:
         self._viewer.free()
 
 
-@cache
 def _observation_space(size: int) -> Any:
     """Return the observation space. Meta-World's own is wrong: it bounds the goal by zero.
 
