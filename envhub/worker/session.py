@@ -169,6 +169,7 @@ class Session:
     def _close_env(self) -> None:
         env, self._env, self._observers, self._buffers = self._env, None, (), None
         self._writers, self._outcome, self._scored_leaves = [], memoryview(b""), None
+        self._converter, self._shown, self._needs = None, None, None
         if env is not None:
             env.close()
 
