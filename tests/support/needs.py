@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-import urllib.request
+import tempfile
 from collections.abc import Callable
 from ctypes.util import find_library
 from dataclasses import dataclass
@@ -100,13 +100,13 @@ def _headers() -> str | None:
 
 
 def _index() -> str | None:
-    """Whether packages can be had that are not installed here."""
-    index = os.environ.get("UV_DEFAULT_INDEX", "https://pypi.org/simple").rstrip("/")
-    try:
-        with urllib.request.urlopen(f"{index}/pip/", timeout=20):
-            return None
-    except OSError as exc:
-        return f"the package index {index} cannot be reached ({exc})"
+    """Whether packages can be downloaded that are not installed here."""
+    with tempfile.TemporaryDirectory() as place:
+        command = ["download", "--quiet", "--no-deps", "--dest", place, "wheel"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pip", *command], capture_output=True, check=False, timeout=300
+        )
+    return "no package index can be reached" if done.returncode else None
 
 
 def _root() -> str | None:
