@@ -137,10 +137,8 @@ from support.sources import confined_spec
 
 worker = Worker("env 0", confined_spec(Confinement(sys.argv[1], network=False)))
 guard = Path("/proc", str(worker.child.pid))
-while b"envhub.worker.guard" not in guard.joinpath("cmdline").read_bytes():
-    time.sleep(0.01)
-while b"/bin/sh" in guard.joinpath("cmdline").read_bytes().split(b"\\0")[:1]:
-    time.sleep(0.01)
+while guard.joinpath("cmdline").read_bytes().split(b"\\0")[0] != os.fsencode(sys.executable):
+    time.sleep(0.01)  # a shell, then env, which becomes the guard
 environ = guard.joinpath("environ").read_text()
 facts = {
     "cwd": os.readlink(guard / "cwd"),
