@@ -1,15 +1,13 @@
 """Attacks of a reference: it names a repository that people trust, and a commit that is not its."""
 
 import json
-import os
 import shutil
-import subprocess
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.attacks import env_file, envhub
 from support.run_tools import ENVHUB
+from support.terminal import at_terminal
 
 from envhub import make_env
 from envhub.errors import RemoteCodeRefused
@@ -27,22 +25,6 @@ def proposed(hub, publish, tmp_path) -> str:
     publish(env_file(), "known/good")
     mark = f"open({str(tmp_path / 'executed')!r}, 'w').close()"
     return f"known/good@{hub.propose('known/good', {'env.py': env_file(top=mark)})}:env.py"
-
-
-def at_terminal(answer: str, *arguments: str) -> tuple[int, str]:
-    """Run a command as at a terminal, and type an answer to what it asks."""
-    master, slave = os.openpty()
-    with subprocess.Popen(
-        [ENVHUB, *arguments], stdin=slave, stdout=slave, stderr=slave, start_new_session=True
-    ) as process:
-        os.close(slave)
-        os.write(master, answer.encode() + b"\n")
-        shown = b""
-        with suppress(OSError):  # the other end is closed when the process ends
-            while part := os.read(master, 2**16):
-                shown += part
-        os.close(master)
-    return process.returncode, shown.decode()
 
 
 def commit_in(ref: str) -> str:
@@ -71,11 +53,11 @@ def test_at_a_terminal_it_is_said_before_it_is_asked(proposed):
     done = envhub("trust", proposed)
     assert done.returncode == 3
     assert "Warning: no branch or tag of known/good leads to this commit." in done.stdout
-    code, shown = at_terminal("n", "trust", proposed)
+    code, shown = at_terminal([ENVHUB, "trust", proposed], "n")
     assert code == 3
     warning = shown.index("Warning: no branch or tag of known/good leads to this commit.")
     assert warning < shown.index("Run this code on this machine")
-    code, shown = at_terminal("y", "trust", proposed)
+    code, shown = at_terminal([ENVHUB, "trust", proposed], "y")
     assert code == 0, shown
     assert envhub("eval", proposed, *QUICK).returncode == 0
 
