@@ -3,6 +3,7 @@
 `tests/soak/test_clients.py` runs this file with other versions of the client.
 """
 
+import contextlib
 import http.client
 import json
 import os
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -110,14 +112,20 @@ def impatient(monkeypatch):
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
 
 
-def get(hub, path: str, *, read: bool = True) -> http.client.HTTPResponse:
-    """The answer to a plain request."""
-    connection = http.client.HTTPConnection("127.0.0.1", int(hub.endpoint.split(":")[-1]))
-    connection.request("GET", path)
-    answer = connection.getresponse()
-    if read:
+@contextlib.contextmanager
+def answering(hub, path: str) -> Iterator[http.client.HTTPResponse]:
+    """The answer to a plain request, not read yet."""
+    port = int(hub.endpoint.split(":")[-1])
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port)) as connection:
+        connection.request("GET", path)
+        with connection.getresponse() as answer:
+            yield answer
+
+
+def get(hub, path: str) -> http.client.HTTPResponse:
+    """The answer to a plain request, whole."""
+    with answering(hub, path) as answer:
         answer.read()
-        connection.close()
     return answer
 
 
@@ -552,11 +560,10 @@ class TestFaults:
         assert "up" not in get(hub, "/owner/name/resolve/main/env.py").headers["ETag"]
 
     def test_a_body_without_end(self, hub, first):
-        with hub.fault(Endless("/resolve/")):
-            answer = get(hub, "/owner/name/resolve/main/env.py", read=False)
+        page = "/owner/name/resolve/main/env.py"
+        with hub.fault(Endless("/resolve/")), answering(hub, page) as answer:
             assert answer.read(len(OTHER_ENV)) == OTHER_ENV.encode()
             assert answer.read(2**20) == b" " * 2**20
-            answer.close()
 
     def test_a_head_without_end(self, hub, first):
         with hub.fault(Endless("/resolve/", part="head")):
