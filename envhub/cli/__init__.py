@@ -28,6 +28,7 @@ COMMANDS = {
     "publish": "Upload a benchmark to the Hub and print the reference to share.",
     "runtime": "List, build and remove the interpreters of benchmarks.",
     "search": "Find benchmarks on the Hub.",
+    "show": "Print the results of a run.",
     "trust": "Review code from the Hub and agree to run it at one commit.",
     "try": "Run one random episode and save a picture of its last frame.",
 }

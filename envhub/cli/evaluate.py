@@ -1,6 +1,5 @@
 """`envhub eval`: evaluate a policy on a benchmark."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ from envhub.cli.options import (
     source_options,
 )
 from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
-from envhub.cli.table import render
-from envhub.errors import ExitCode, UsageError, printable
+from envhub.cli.show import show_run
+from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.results.run import Run
-from envhub.results.summary import paste_line, to_json
 from envhub.types import Limits, SourceOptions, Value
 
 
@@ -142,7 +140,7 @@ def command(
         context.exit(ExitCode.INTERRUPTED)
     finally:
         watcher.finish()
-    _show(run, as_json=as_json)
+    show_run(run, as_json=as_json)
     if watcher.interrupted and not run.complete:
         _show_resume(watcher)
         context.exit(ExitCode.INTERRUPTED)
@@ -208,40 +206,6 @@ def _refuse_changes(context: click.Context, ref: str | None) -> None:
             raise UsageError(f"{option} cannot be changed: --resume takes it from the run.")
     if ref is not None:
         raise UsageError(f"--resume takes the benchmark from the run: leave {ref} out.")
-
-
-def _show(run: Run, *, as_json: bool) -> None:
-    summary = run.summary()
-    line = paste_line(run.info["benchmark"]["ref"], run.info["protocol"], summary)
-    if as_json:
-        content = {
-            "run": str(run.directory),
-            "complete": run.complete,
-            "protocol": run.info["protocol"],
-            "line": line,
-            **to_json(summary),
-        }
-        click.echo(json.dumps(content, indent=2))
-        return
-    click.echo(render(summary))
-    for text in _first_errors(run):
-        click.echo(printable(text), err=True)
-    click.echo(f"\n{line}\n{run.directory}")
-
-
-def _first_errors(run: Run) -> list[str]:
-    """Describe the first error of each type, with the number of such errors."""
-    counts: dict[tuple[str, str], int] = {}
-    examples: dict[tuple[str, str], str] = {}
-    for record in run.records():
-        if record.error is not None:
-            key = (record.status, record.error.type)
-            counts[key] = counts.get(key, 0) + 1
-            examples.setdefault(key, record.error.message)
-    return [
-        f"\n{count}x {status}, the first: {examples[status, error]}"
-        for (status, error), count in counts.items()
-    ]
 
 
 def _show_resume(watcher: Watcher) -> None:

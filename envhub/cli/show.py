@@ -1,0 +1,64 @@
+"""`envhub show`: print a run, as `envhub eval` does at its end."""
+
+import json
+from pathlib import Path
+
+import click
+
+from envhub.cli.options import debug_option, json_option
+from envhub.cli.table import render
+from envhub.errors import printable
+from envhub.results.run import Run, open_run
+from envhub.results.summary import paste_line, to_json
+
+
+@click.command("show")
+@click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
+@json_option
+@debug_option
+def command(directory: Path, *, as_json: bool) -> None:
+    """Print the results of a run: the table and the line of `envhub eval`.
+
+    RUN is the run's directory. It is only read, also while another process writes to it.
+
+    \b
+    Examples:
+        envhub show runs/my_env-20260101-120000
+        envhub show result --json
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    show_run(open_run(directory), as_json=as_json)
+
+
+def show_run(run: Run, *, as_json: bool) -> None:
+    """Print a run's table, its first errors and its line to paste; or all of it as JSON."""
+    summary = run.summary()
+    line = paste_line(run.info["benchmark"]["ref"], run.info["protocol"], summary)
+    if as_json:
+        content = {
+            "run": str(run.directory),
+            "complete": run.complete,
+            "protocol": run.info["protocol"],
+            "line": line,
+            **to_json(summary),
+        }
+        click.echo(json.dumps(content, indent=2))
+        return
+    click.echo(render(summary))
+    for text in _first_errors(run):
+        click.echo(printable(text), err=True)
+    click.echo(f"\n{line}\n{run.directory}")
+
+
+def _first_errors(run: Run) -> list[str]:
+    """Describe the first error of each type, with the number of such errors."""
+    counts: dict[tuple[str, str], int] = {}
+    examples: dict[tuple[str, str], str] = {}
+    for record in run.records():
+        if record.error is not None:
+            key = (record.status, record.error.type)
+            counts[key] = counts.get(key, 0) + 1
+            examples.setdefault(key, record.error.message)
+    return [
+        f"\n{count}x {status}, the first: {examples[status, error]}"
+        for (status, error), count in counts.items()
+    ]

@@ -1,0 +1,54 @@
+"""`envhub show`: a run that is there, printed again."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from support.run_tools import WALKERS, Answer, envhub, snapshot
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
+    """A run with an episode that the policy failed in, and what eval printed at its end."""
+    out = tmp_path_factory.mktemp("shown") / "run"
+    answer = envhub(
+        *("eval", "./run_walk", "--task", "near", "--episodes", 2, "--retries", 0),
+        *("--policy", f"{WALKERS}:fails", "--workers", 0, "--out", out),
+    )
+    assert answer.code == 1
+    return out, answer
+
+
+def test_it_prints_what_eval_printed(shown):
+    out, answer = shown
+    before = snapshot(out)
+    assert envhub("show", out) == Answer(0, answer.out, answer.err)
+    assert snapshot(out) == before
+
+
+def test_json(shown):
+    out, answer = shown
+    again = envhub("show", out, "--json")
+    assert (again.code, again.err) == (0, "")
+    content = json.loads(again.out)
+    assert (content["run"], content["complete"]) == (str(out), True)
+    assert content["line"] in answer.out
+    summary = json.loads((out / "summary.json").read_text())
+    assert {key: content[key] for key in summary} == summary
+
+
+def test_a_run_that_is_under_way(shown, tmp_path):
+    """Its last line may be torn, and there is no summary yet."""
+    for name in ("run.json", "episodes.jsonl"):
+        (tmp_path / name).write_bytes((shown[0] / name).read_bytes())
+    with (tmp_path / "episodes.jsonl").open("r+b") as file:
+        file.truncate(os.fstat(file.fileno()).st_size - 1)
+    content = json.loads(envhub("show", tmp_path, "--json").out)
+    assert (content["complete"], content["overall"]["n"]) == (False, 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["episodes.jsonl", "run.json"]
+
+
+def test_where_there_is_no_run(tmp_path):
+    said = f"envhub: {tmp_path} is not a run: it has no run.json.\n"
+    assert envhub("show", tmp_path) == Answer(2, "", said)
