@@ -9,11 +9,15 @@ if TYPE_CHECKING:
     from envhub.api import evaluate as evaluate
     from envhub.api import make_env as make_env
     from envhub.errors import EnvHubError as EnvHubError
+    from envhub.errors import RunDirectoryError as RunDirectoryError
+    from envhub.errors import UsageError as UsageError
     from envhub.hookspecs import hookimpl as hookimpl
     from envhub.policies.contract import Context as Context
     from envhub.policies.contract import Policy as Policy
+    from envhub.records import EpisodeRecord as EpisodeRecord
     from envhub.results.run import Run as Run
     from envhub.results.run import open_run as open_run
+    from envhub.results.summary import Summary as Summary
     from envhub.types import Benchmark as Benchmark
     from envhub.types import Limits as Limits
     from envhub.types import Task as Task
@@ -26,10 +30,14 @@ _HOMES = {
     "Benchmark": "envhub.types",
     "Context": "envhub.policies.contract",
     "EnvHubError": "envhub.errors",
+    "EpisodeRecord": "envhub.records",
     "Limits": "envhub.types",
     "Policy": "envhub.policies.contract",
     "Run": "envhub.results.run",
+    "RunDirectoryError": "envhub.errors",
+    "Summary": "envhub.results.summary",
     "Task": "envhub.types",
+    "UsageError": "envhub.errors",
     "close_envs": "envhub.vector.env",
     "evaluate": "envhub.api",
     "hookimpl": "envhub.hookspecs",
@@ -39,8 +47,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "Benchmark", "Context", "EnvHubError", "Limits", "Policy", "Run", "Task", "__version__",
-    "close_envs", "evaluate", "hookimpl", "make_env", "normalize", "open_run",
+    "Benchmark", "Context", "EnvHubError", "EpisodeRecord", "Limits", "Policy", "Run",
+    "RunDirectoryError", "Summary", "Task", "UsageError", "__version__", "close_envs", "evaluate",
+    "hookimpl", "make_env", "normalize", "open_run",
 ]  # fmt: skip
 
 

@@ -8,8 +8,9 @@ import click
 from envhub.cli.options import debug_option, json_option
 from envhub.cli.table import render
 from envhub.errors import printable
+from envhub.results.paste import header, paste_line
 from envhub.results.run import Run, open_run
-from envhub.results.summary import paste_line, to_json
+from envhub.results.summary import to_json
 
 
 @click.command("show")
@@ -32,21 +33,23 @@ def command(directory: Path, *, as_json: bool) -> None:
 def show_run(run: Run, *, as_json: bool) -> None:
     """Print a run's table, its first errors and its line to paste; or all of it as JSON."""
     summary = run.summary()
-    line = paste_line(run.info["benchmark"]["ref"], run.info["protocol"], summary)
+    line = paste_line(run.info, summary)
     if as_json:
         content = {
             "run": str(run.directory),
             "complete": run.complete,
+            "policy": run.info["policy"]["ref"],
             "protocol": run.info["protocol"],
             "line": line,
             **to_json(summary),
         }
         click.echo(json.dumps(content, indent=2))
         return
+    click.echo(printable(header(run.info, summary)))
     click.echo(render(summary))
     for text in _first_errors(run):
         click.echo(printable(text), err=True)
-    click.echo(f"\n{line}\n{run.directory}")
+    click.echo(printable(f"\n{line}\n{run.directory}"))
 
 
 def _first_errors(run: Run) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from envhub.errors import ContractError
-from envhub.types import Placement, PolicyFacts, PolicyFormat
+from envhub.types import PolicyFacts
 
 PADDING = -1
 """The index of an episode that does not exist, in rows that only fill a batch."""
@@ -34,17 +34,14 @@ class Context:
 
 
 class Policy(Protocol):
-    """What EnvHub calls. Only `act` is required; the values shown are the defaults."""
+    """An object that acts. Only `act` is required.
 
-    placement: Placement = "process"
-    """`worker`: in each worker, for cheap policies; `process`: in a process of its own."""
-    needs: frozenset[str] | None = None
-    """The leaf paths of the observation that it reads, e.g. `pixels/image2`; None: all."""
-    format: PolicyFormat = "raw"
-    batch: int | None = None
-    """N: every call is padded to N rows; None: the rows of a call do not influence each other."""
+    A policy may also have `placement` ("process" by default), `needs` (None: all of the
+    observation), `format` ("raw"), `batch` (None), `start(episode)`, `finish(episode)` and
+    `close()`: docs/policies.md describes them.
+    """
 
-    def act(self, obs: Any, episodes: Sequence[Context]) -> Any:
+    def act(self, obs: Any, episodes: Sequence[Context], /) -> Any:
         """Return one action per row, or a chunk of actions per row."""
         ...
 

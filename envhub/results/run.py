@@ -7,10 +7,12 @@ from typing import Any
 
 from envhub.records import EpisodeRecord
 from envhub.results.journal import PlannedEpisodes, read_records, read_run
+from envhub.results.notebook import to_html, to_pandas
+from envhub.results.paste import planned_episodes
 from envhub.results.summary import Summary, summarize
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Run:
     """A run's directory, and the content of its `run.json`."""
 
@@ -34,8 +36,24 @@ class Run:
     @property
     def complete(self) -> bool:
         """Whether every planned episode has a record."""
-        tasks = {task for suite in self.suites.values() for task in suite}
-        return len(self.records()) == len(tasks) * int(self.info["plan"]["episodes"])
+        return len(self.records()) == planned_episodes(self.info["plan"])
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with a row per recorded episode; needs pandas.
+
+        Its columns are the fields of a record; those of its error are `error_where`, `error_type`,
+        `error_message` and `error_step`.
+        """
+        return to_pandas(self)
+
+    def __repr__(self) -> str:
+        named = {key: self.info.get(key, {}).get("ref", "?") for key in ("benchmark", "policy")}
+        planned = planned_episodes(self.info["plan"])
+        text = f"{named['benchmark']}, policy {named['policy']}, {planned} episodes planned"
+        return f"<Run {self.directory}: {text}>"
+
+    def _repr_html_(self) -> str:
+        return to_html(self)
 
 
 def open_run(directory: str | Path) -> Run:

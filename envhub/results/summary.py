@@ -8,9 +8,6 @@ from statistics import mean
 from envhub.records import EpisodeRecord
 from envhub.results.statistics import Tally, stratified, tasks_like_these, wilson
 
-_DIGEST = 12
-"""Hex digits of a protocol that are shown: as many as people paste of a commit."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
@@ -64,6 +61,11 @@ class Summary:
     overall: Line
     """Over all tasks, each once."""
 
+    def __str__(self) -> str:
+        from envhub.results.table import render
+
+        return render(self)
+
 
 def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]) -> Summary:
     """Summarize a run.
@@ -107,26 +109,6 @@ def to_json(summary: Summary) -> dict[str, object]:
         "suites": [asdict(line) for line in summary.suites],
         "overall": asdict(summary.overall),
     }
-
-
-def paste_line(ref: str, protocol: str, summary: Summary) -> str:
-    """Return one line for a paper or an issue.
-
-    Args:
-        ref: The benchmark's reference.
-        protocol: The digest that comparable runs share, `sha256:...`.
-        summary: The results.
-    """
-    line = summary.overall
-    parts = [
-        ref,
-        f"protocol {protocol.removeprefix('sha256:')[:_DIGEST]}",
-        _describe_outcome(line),
-        f"{_count(line.n, 'episode')}, {_count(line.n_tasks, 'task')}",
-    ]
-    if line.errors:
-        parts.append(_describe_errors(line))
-    return " | ".join(parts)
 
 
 def _group_by_task(
@@ -225,22 +207,3 @@ def _mean(values: Sequence[float | None]) -> float | None:
     # Rewards are foreign: statistics.mean neither overflows nor depends on the order.
     average = float(mean(known))
     return average if isfinite(average) else None
-
-
-def _describe_outcome(line: Line) -> str:
-    if line.rate is not None and line.ci_low is not None and line.ci_high is not None:
-        return f"{line.rate:.1%} [{line.ci_low:.1%}, {line.ci_high:.1%}]"
-    if line.mean_return is not None:
-        return f"mean return {line.mean_return:.6g}"
-    return "no rate"
-
-
-def _describe_errors(line: Line) -> str:
-    text = f"{_count(line.errors, 'errored episode')} left out"
-    if line.rate_worst is None or line.rate_best is None:
-        return text
-    return f"{text} (with them {line.rate_worst:.1%} to {line.rate_best:.1%})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -97,6 +97,7 @@ class TestOutput:
         answer = envhub("eval", "./run_walk", *QUESTION, "--workers", 2, "--out", out)
         assert (answer.code, answer.err) == (0, "")
         lines = answer.out.splitlines()
+        assert lines.pop(0) == f"./run_walk, policy {NOISY}"
         assert lines[0].split() == [
             *("success", "95", "%", "interval", "episodes", "return", "steps", "errors")
         ]
@@ -106,7 +107,8 @@ class TestOutput:
         assert lines[8].split()[:2] == ["overall", rate]
         digest = json.loads((out / "run.json").read_text())["protocol"][7:19]
         assert re.fullmatch(
-            rf"\./run_walk \| protocol {digest} \| {rate} \[.*%, .*%\] \| 9 episodes, 3 tasks",
+            rf"\./run_walk \| policy {re.escape(NOISY)} \| protocol {digest} \| "
+            rf"{rate} \[.*%, .*%\] \| 9 episodes, 3 tasks",
             lines[-2],
         )
         assert lines[-1] == str(out)
@@ -121,10 +123,11 @@ class TestOutput:
         assert (answer.code, answer.err) == (0, "No --policy: evaluating random actions.\n")
         shown = json.loads(answer.out)
         assert list(shown) == [
-            *("run", "complete", "protocol", "line", "tasks", "suites", "overall")
+            *("run", "complete", "policy", "protocol", "line", "tasks", "suites", "overall")
         ]
         assert (shown["run"], shown["complete"]) == (str(out), True)
-        assert shown["line"].startswith(f"./run_walk | protocol {shown['protocol'][7:19]} | ")
+        start_of_line = f"./run_walk | policy random | protocol {shown['protocol'][7:19]} | "
+        assert shown["line"].startswith(start_of_line)
         summary = json.loads((out / "summary.json").read_text())
         assert {key: shown[key] for key in summary} == summary
 

@@ -1,6 +1,8 @@
 """What a policy may declare, and what it is told."""
 
 import dataclasses
+import inspect
+import typing
 
 import pytest
 from support.paths import DOCS
@@ -12,12 +14,15 @@ from envhub.policies.contract import Context, Policy, facts_of, make_rng
 
 def test_what_is_not_declared_has_its_default():
     facts = facts_of(policy(), LEAVES)
-    assert (facts.placement, facts.needs, facts.format, facts.batch) == (
-        Policy.placement,
-        Policy.needs,
-        Policy.format,
-        Policy.batch,
-    )
+    declared = (facts.placement, facts.needs, facts.format, facts.batch)
+    assert declared == ("process", None, "raw", None)
+
+
+def test_a_class_with_only_act_is_a_policy_for_type_checkers():
+    """Whatever it calls its parameters."""
+    assert typing._get_protocol_attrs(Policy) == {"act"}
+    parameters = inspect.signature(Policy.act).parameters.values()
+    assert {parameter.kind for parameter in parameters} == {inspect.Parameter.POSITIONAL_ONLY}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A run, as programs see it."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +21,14 @@ SUITES = {"short": ["near", "back"], "long": ["far", "near"]}
 def directory(tmp_path: Path) -> Path:
     tasks = {name: {"init_states": 0} for name in ("near", "back", "far")}
     plan = {"suites": SUITES, "episodes": 2, "seed": 7, "tasks": tasks}
-    write_json(tmp_path / "run.json", {"format": 1, "plan": plan})
+    info = {
+        "format": 1,
+        "plan": plan,
+        "benchmark": {"ref": "./<b>walk"},
+        "policy": {"kind": "named", "ref": "./steer.py", "args": {}},
+        "protocol": "sha256:" + "0" * 64,
+    }
+    write_json(tmp_path / "run.json", info)
     return tmp_path
 
 
@@ -77,3 +85,64 @@ def test_it_is_opened_by_text_and_by_path(directory):
 def test_there_is_no_run(tmp_path):
     with pytest.raises(RunDirectoryError, match=r"is not a run: it has no run\.json\.$"):
         open_run(tmp_path)
+
+
+def test_it_is_one_line_to_a_python_prompt(directory):
+    append(directory, ("far", 1))
+    assert repr(open_run(directory)) == (
+        f"<Run {directory}: ./<b>walk, policy ./steer.py, 6 episodes planned>"
+    )
+
+
+def test_its_summary_prints_as_the_table(directory):
+    append(directory, ("far", 1), ("near", 1))
+    lines = str(open_run(directory).summary()).splitlines()
+    assert lines[0].split()[:1] == ["success"]
+    assert lines[-1].startswith("overall")
+
+
+def test_a_notebook_shows_the_table(directory):
+    append(directory, ("far", 1), ("near", 1))
+    shown = open_run(directory)._repr_html_()
+    assert "./&lt;b&gt;walk, policy ./steer.py, incomplete: 2 of 6 episodes" in shown
+    assert "<td>long/far</td>" in shown
+    assert "<td>overall</td>" in shown
+    assert "<script" not in shown
+    assert "<b>" not in shown
+
+
+def test_a_notebook_shows_no_more_than_60_tasks(directory):
+    content = json.loads((directory / "run.json").read_text())
+    tasks = [f"{'long-' * 30}{index}" for index in range(100)]
+    content["plan"] |= {"suites": {"s": tasks}, "tasks": {t: {"init_states": 0} for t in tasks}}
+    write_json(directory / "run.json", content)
+    shown = open_run(directory)._repr_html_()
+    assert shown.count("<tr>") == 62  # with the head, and overall
+    assert "and 40 more tasks" in shown
+    assert len(shown) < 60 * 1024
+
+
+def test_a_data_frame_has_a_row_for_each_record(directory):
+    pandas = pytest.importorskip("pandas")
+    append(directory, ("far", 1), ("near", 1))
+    journal = Journal(directory)
+    journal.append(replace(failed(1), suite="short", task="back"), None)
+    journal.close()
+    run = open_run(directory)
+    frame = run.to_pandas()
+    assert list(frame.columns) == [
+        *("suite", "task", "episode", "seed", "init_state", "status", "success", "success_step"),
+        *("end", "return", "steps", "out_of_bounds", "trace", "seconds", "attempts"),
+        *("error_where", "error_type", "error_message", "error_step"),
+    ]
+    assert list(frame["task"]) == ["near", "back", "far"]
+    assert frame["success"].dtype == "boolean"
+    assert frame["success"].isna().tolist() == [one.success is None for one in run.records()]
+    assert frame["error_type"][1] == run.records()[1].error.type
+    assert isinstance(frame, pandas.DataFrame)
+
+
+def test_a_data_frame_needs_pandas(directory, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(envhub.UsageError, match=r"^to_pandas needs pandas: pip install pandas$"):
+        open_run(directory).to_pandas()

@@ -18,9 +18,8 @@ from support.episodes import (
 )
 
 from envhub.results.statistics import stratified, tasks_like_these, wilson
-from envhub.results.summary import Line, paste_line, summarize, to_json
+from envhub.results.summary import Line, summarize, to_json
 
-PROTOCOL = "sha256:0123456789abcdef" + "0" * 48
 INF, NAN = float("inf"), float("nan")
 
 
@@ -353,43 +352,3 @@ def test_the_json_has_these_keys():
         }
     ]
     assert list(data["overall"]) == list(data["suites"][0]) == list(data["tasks"][0])
-
-
-@pytest.mark.parametrize(
-    ("records", "text"),
-    [
-        ([won()] * 3, "100.0% [43.9%, 100.0%] | 3 episodes, 1 task"),
-        ([won("t"), lost("u")], "50.0% [10.6%, 89.4%] | 2 episodes, 2 tasks"),
-        ([won()] * 30 + [lost()] * 70, "30.0% [21.9%, 39.6%] | 100 episodes, 1 task"),
-        (
-            [*[won()] * 9, lost(), env_error()],
-            (
-                "90.0% [59.6%, 98.2%] | 10 episodes, 1 task"
-                " | 1 errored episode left out (with them 81.8% to 90.9%)"
-            ),
-        ),
-        ([silent(reward=512.25)], "mean return 512.25 | 1 episode, 1 task"),
-        (
-            [silent(reward=-1.0), env_error(), env_error()],
-            "mean return -1 | 1 episode, 1 task | 2 errored episodes left out",
-        ),
-        (
-            [env_error()],
-            "no rate | 0 episodes, 0 tasks | 1 errored episode left out (with them 0.0% to 100.0%)",
-        ),
-        ([], "no rate | 0 episodes, 0 tasks"),
-    ],
-)
-@pytest.mark.parametrize("protocol", [PROTOCOL, PROTOCOL.removeprefix("sha256:")])
-def test_the_line_to_paste(records, text, protocol):
-    summary = summarize(records, {"s": ["t", "u"]})
-    line = paste_line("metaworld", protocol, summary)
-    assert line == f"metaworld | protocol 0123456789ab | {text}"
-
-
-@UNLIMITED
-@given(RECORDS)
-def test_the_line_to_paste_is_one_line(records):
-    line = paste_line("o/r", PROTOCOL, summarize(records, SUITES))
-    assert len(line.splitlines()) == 1
-    assert not any(word in line for word in ("nan", "inf", "None"))

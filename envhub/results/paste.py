@@ -1,0 +1,87 @@
+"""A run in words: the line to paste, and the header above the table. Pure."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from envhub.results.summary import Line, Summary
+from envhub.types import Value
+
+_DIGEST = 12
+"""Hex digits of a protocol that are shown: as many as people paste of a commit."""
+
+
+def paste_line(info: Mapping[str, Any], summary: Summary) -> str:
+    """Return one line for a paper or an issue.
+
+    Args:
+        info: The content of `run.json`.
+        summary: The results.
+    """
+    line = summary.overall
+    parts = [
+        info["benchmark"]["ref"],
+        f"policy {describe_policy(info['policy'])}",
+        f"protocol {info['protocol'].removeprefix('sha256:')[:_DIGEST]}",
+        _describe_outcome(line),
+        f"{describe_episodes(info['plan'], line)}, {_count(line.n_tasks, 'task')}",
+    ]
+    if line.errors:
+        parts.append(_describe_errors(line))
+    if line.policy_errors:
+        parts.append(f"{_count(line.policy_errors, 'policy error')} counted as failures")
+    return " | ".join(parts)
+
+
+def header(info: Mapping[str, Any], summary: Summary) -> str:
+    """Return the line above the table: benchmark, policy, and whether the run is complete."""
+    line, planned = summary.overall, planned_episodes(info["plan"])
+    text = f"{info['benchmark']['ref']}, policy {describe_policy(info['policy'])}"
+    if line.n + line.errors < planned:
+        text += f", incomplete: {line.n + line.errors} of {_count(planned, 'episode')}"
+    return text
+
+
+def describe_policy(policy: Mapping[str, Any]) -> str:
+    """Return the name of a policy, with its arguments."""
+    name = policy["ref"] if policy["kind"] == "named" else f"{policy['ref']} (a Python object)"
+    args = " ".join(f"{key}={_shown(value)}" for key, value in policy["args"].items())
+    return f"{name} {args}".rstrip()
+
+
+def describe_episodes(plan: Mapping[str, Any], line: Line) -> str:
+    """Return the number of episodes that count; of how many, if some were not played."""
+    planned = planned_episodes(plan)
+    if line.n + line.errors < planned:
+        return f"{line.n} of {_count(planned, 'episode')}"
+    return _count(line.n, "episode")
+
+
+def planned_episodes(plan: Mapping[str, Any]) -> int:
+    """Return the number of episodes of a plan; a task in several suites is played once."""
+    tasks = {task for suite in plan["suites"].values() for task in suite}
+    return len(tasks) * int(plan["episodes"])
+
+
+def _shown(value: Value) -> str:
+    plain = isinstance(value, str) and value.isprintable() and " " not in value
+    return str(value) if plain else json.dumps(value)
+
+
+def _describe_outcome(line: Line) -> str:
+    if line.rate is not None and line.ci_low is not None and line.ci_high is not None:
+        return f"{line.rate:.1%} [{line.ci_low:.1%}, {line.ci_high:.1%}]"
+    if line.mean_return is not None:
+        return f"mean return {line.mean_return:.6g}"
+    return "no rate"
+
+
+def _describe_errors(line: Line) -> str:
+    text = f"{_count(line.errors, 'errored episode')} left out"
+    if line.rate_worst is None or line.rate_best is None:
+        return text
+    return f"{text} (with them {line.rate_worst:.1%} to {line.rate_best:.1%})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
