@@ -62,7 +62,8 @@ def guard_variables() -> dict[str, str]:
 def user_variables(*, isolated: bool) -> dict[str, str]:
     """Return the user's variables; for a runtime without those that add the host's packages."""
     left_out = ("PYTHONPATH", "PYTHONHOME") if isolated else ()
-    return {name: value for name, value in os.environ.items() if name not in left_out}
+    own = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {"PYTHONUNBUFFERED": "1"} | own  # what it printed before a crash is not lost
 
 
 def scratch_variables(scratch: Path) -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envhub.sandbox.variables import worker_variables
+from envhub.sandbox.variables import user_variables, worker_variables
 
 SCRATCH = Path("/scratch")
 ALWAYS = {
@@ -133,3 +133,15 @@ def test_user_packages_stay_in_reach(monkeypatch):
     monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
     monkeypatch.setattr(site, "USER_BASE", "/home/me/.local")
     assert worker_variables(SCRATCH, given={})["PYTHONUSERBASE"] == "/home/me/.local"
+
+
+def test_what_a_policy_prints_is_not_lost_when_it_crashes(monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    monkeypatch.setenv("MINE", "mine")
+    seen = user_variables(isolated=False)
+    assert (seen["PYTHONUNBUFFERED"], seen["MINE"]) == ("1", "mine")
+
+
+def test_a_user_who_wants_a_buffer_has_one(monkeypatch):
+    monkeypatch.setenv("PYTHONUNBUFFERED", "")
+    assert user_variables(isolated=False)["PYTHONUNBUFFERED"] == ""

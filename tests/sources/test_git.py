@@ -92,6 +92,7 @@ def test_the_pointer_of_a_large_file():
     assert pointer_id("a" * 64, 5) == object_id("blob", content)
 
 
+@needs_git
 def test_a_tree_that_holds_itself_many_times(tmp_path, monkeypatch):
     """Ten levels of a thousand entries each, all the same: 10**30 files out of eleven objects."""
     git("init", "-q", "--bare", ".", cwd=tmp_path)
