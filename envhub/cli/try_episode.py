@@ -66,6 +66,8 @@ def command(
 ) -> None:
     """Run one episode of REF with random actions and save a picture of its last frame.
 
+    The env is reset twice with the same seed before, to see whether its episodes repeat.
+
     \b
     Examples:
         envhub try ./my_env
@@ -99,7 +101,9 @@ def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
     """Play one episode with random actions; it ends as in an evaluation."""
     env.action_space.seed(seed)
     options = {"init_state": 0} if task.init_states else None
+    before, _ = env.reset(seed=seed, options=options)
     observation, _ = env.reset(seed=seed, options=options)
+    different = _find_difference(before, observation)
     outcome = Outcome(task)
     while not outcome.ended:
         observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
@@ -117,8 +121,28 @@ def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
         "return": round(outcome.return_, 4),
         "success": outcome.success,
         "end": "truncated at the horizon" if at_horizon else outcome.end,
+        "repeats": "yes" if different is None else _no(seed, different),
         "observation": _shapes(observation),
     }
+
+
+def _no(seed: int, leaf: str) -> str:
+    where = f" in {leaf}" if leaf else ""
+    return f"no: two resets with seed {seed} differ{where}; draw random numbers from self.np_random"
+
+
+def _find_difference(one: Any, other: Any, path: str = "") -> str | None:
+    """Return the path of the first leaf in which two observations differ; None if none does."""
+    if isinstance(one, dict):
+        found = (_find_difference(one[key], other[key], f"{path}/{key}") for key in one)
+        return next((leaf for leaf in found if leaf is not None), None)
+    if isinstance(one, tuple):
+        pairs = enumerate(zip(one, other, strict=True))
+        found = (_find_difference(a, b, f"{path}/{index}") for index, (a, b) in pairs)
+        return next((leaf for leaf in found if leaf is not None), None)
+    numbers = isinstance(one, np.ndarray) and one.dtype.kind == "f"
+    same = np.array_equal(one, other, equal_nan=numbers)
+    return None if same else path.strip("/")
 
 
 def _shapes(observation: Any, path: str = "") -> str:

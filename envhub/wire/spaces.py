@@ -6,6 +6,7 @@ constructors.
 """
 
 import math
+import string
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -32,6 +33,9 @@ _MAX_PARTS = 4096
 
 _MAX_TEXT = 2**20
 """Characters of one text."""
+
+_FOREIGN_TEXT = 4096
+"""Characters of a text, as the host is told, if its space is of a class that only the env knows."""
 
 Size = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 
@@ -123,7 +127,7 @@ class UnsupportedSpace(TypeError):
 
 
 def encode_space(space: AnySpace, path: str = "") -> SpaceSpec:
-    """Turn a space into a message.
+    """Turn a space into a message. A space of another class whose samples are text is sent as text.
 
     Raises:
         UnsupportedSpace: A part of it cannot be sent; the error names the part and its path.
@@ -158,6 +162,8 @@ def encode_space(space: AnySpace, path: str = "") -> SpaceSpec:
         case spaces.Tuple():
             parts = enumerate(space.spaces)
             return TupleSpec(tuple(encode_space(v, _join(path, str(i))) for i, v in parts))
+        case _ if _gives_text(space):
+            return TextSpec(0, _FOREIGN_TEXT, string.printable)
         case _:
             name = type(space).__name__
             raise UnsupportedSpace(
@@ -201,6 +207,10 @@ def leaves(space: AnySpace, path: str = "") -> tuple[Leaf, ...]:
             return (Leaf(path, None, ()),)
         case spaces.Discrete():
             return (Leaf(path, space.dtype, (), scalar=True),)
+        case spaces.Box() | spaces.MultiDiscrete() | spaces.MultiBinary():
+            return (Leaf(path, space.dtype, space.shape or ()),)
+        case _ if _gives_text(space):
+            return (Leaf(path, None, ()),)
         case _:
             return (Leaf(path, space.dtype, space.shape or ()),)
 
@@ -348,6 +358,16 @@ def _sizes(spec: SpaceSpec) -> Iterator[int]:
                 yield from _sizes(item[1] if isinstance(item, tuple) else item)
         case _:
             yield 0
+
+
+def _gives_text(space: AnySpace) -> bool:
+    """Whether a space of the benchmark's own class is one of texts, e.g. of instructions."""
+    if type(space).__module__.startswith("gymnasium."):
+        return False
+    try:
+        return isinstance(space.sample(), str)
+    except NotImplementedError:  # `Space` itself has no samples
+        return False
 
 
 def _is_key(key: object) -> bool:

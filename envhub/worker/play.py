@@ -1,6 +1,7 @@
 """A policy that runs in the worker of its env: whole episodes without a message per step."""
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from envhub.policies.load import ObservationView, context_of
 from envhub.wire.messages import Play, Played
 from envhub.wire.spaces import AnySpace
 from envhub.wire.values import Array, portable
-from envhub.worker.envcalls import success_of, take_reset, take_step
+from envhub.worker.envcalls import success_of, take_step
 from envhub.worker.leaves import Reader, readers
 from envhub.worker.normalize import AnyEnv
 
@@ -103,31 +104,36 @@ class Turn:
             self._pulse[...] = number
 
 
-def play(
-    request: Play,
-    player: Player,
-    env: AnyEnv,
-    turn: Turn,
-    observe: Callable[[Leaves], object],
-    show: Callable[[Any], Any],
-) -> Played:
+@dataclass(frozen=True, slots=True)
+class EnvSide:
+    """The env that a policy acts in, and how the session calls it."""
+
+    env: AnyEnv
+    reset: Callable[[int | None, Any], tuple[Any, Any]]
+    """Called with the seed and the options; returns observation and info."""
+    observe: Callable[[Leaves], object]
+    """Called with the leaves that the next reset or step must fill."""
+    show: Callable[[Any], Any]
+    """Makes of a raw observation what the policy is shown."""
+
+
+def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played:
     """Play an episode, from a reset or from the current step, to its end or `request.count` steps.
 
     Args:
         request: The host's request.
         player: The policy.
-        env: The env that it acts in.
+        env_side: The env that it acts in.
         turn: Keeps track of whose code is running.
-        observe: Called with the leaves that the next reset or step must fill.
-        show: Makes of a raw observation what the policy is shown.
     """
+    env, observe, show = env_side.env, env_side.observe, env_side.show
     needs = None if player.facts.needs is None else frozenset(player.facts.needs)
     if request.fresh:
         turn.give_to_policy(0)
         player.start(context_of(request.episode))
         turn.give_to_env(0)
         observe(needs)
-        observation, _ = take_reset(env, request.episode.seed, request.options)
+        observation, _ = env_side.reset(request.episode.seed, request.options)
         player.look(show(observation))
     rewards: list[float] = []
     successes: list[bool | None] = []

@@ -17,6 +17,7 @@ from envhub.errors import ContractError
 from envhub.types import Benchmark, Task, Value
 from envhub.wire.spaces import AnySpace
 from envhub.worker.convert import Converter
+from envhub.worker.envcalls import outcome_of
 from envhub.worker.normalize import AnyEnv, AnyVectorEnv, Entry, arrange, vectorize
 
 
@@ -120,10 +121,11 @@ class EnvOfVector(gym.Env[Any, Any]):
         observations, rewards, terminated, truncated, infos = self._vector.step(batch)
         info = _first_info(infos)
         observation = self._first(observations)
-        ended = bool(terminated[0]) or bool(truncated[0])
-        if ended and self._vector.metadata.get("autoreset_mode") == AutoresetMode.SAME_STEP:
+        outcome = outcome_of(rewards[0], terminated[0], truncated[0])
+        mode = self._vector.metadata.get("autoreset_mode")
+        if any(outcome[1:]) and mode == AutoresetMode.SAME_STEP:
             observation, info = info.get("final_obs", observation), info.get("final_info", info)
-        return observation, float(rewards[0]), bool(terminated[0]), bool(truncated[0]), info
+        return observation, *outcome, info
 
     def render(self) -> Any:
         """Render a frame of the env."""

@@ -49,9 +49,9 @@ from envhub.worker.benchmark import (
 )
 from envhub.worker.convert import Converter
 from envhub.worker.envcalls import success_of, take_reset, take_step
-from envhub.worker.leaves import Writer, observers, writers
+from envhub.worker.leaves import Reader, Writer, observers, readers, writers
 from envhub.worker.normalize import AnyEnv
-from envhub.worker.play import Player, Turn, play
+from envhub.worker.play import EnvSide, Player, Turn, play
 from envhub.worker.replies import answer_with, encoded, failure
 
 _NOT_REPORTED = SUCCESSES.index(None)
@@ -85,6 +85,7 @@ class Session:
         self._shown: Any = None
         self._observers: tuple[Any, ...] = ()
         self._writers: list[Writer] = []
+        self._unchecked: list[Reader] = []
         self._outcome = memoryview(b"")
         self._scored_leaves: frozenset[str] | None = None
         self._reported: set[str] = set()
@@ -189,6 +190,7 @@ class Session:
         self._channel.expect_fds(expecting=True)  # Attach comes next, with the memory
         self._all_leaves = frozenset(leaf.path for leaf in leaves(env.observation_space))
         self._observers = observers(env)
+        self._unchecked = readers(env.observation_space)
         return Opened(
             request.id,
             encode_space(env.observation_space),
@@ -228,11 +230,18 @@ class Session:
         return observation if self._converter is None else self._converter.convert(observation)
 
     def _reset(self, request: Reset) -> WasReset:
-        env = self._open_env()
         paths = self._observe(request.observe)
-        observation, info = take_reset(env, request.seed, request.options)
+        observation, info = self._take_reset(request.seed, request.options)
         texts = self._write(observation, paths)
         return WasReset(request.id, self._portable_items(info, "info"), texts)
+
+    def _take_reset(self, seed: int | None, options: Any) -> tuple[Any, Any]:
+        """Reset the env; its first observation is checked whole, also if nobody reads it."""
+        observation, info = take_reset(self._open_env(), seed, options)
+        for reader in self._unchecked:
+            reader.read(observation)
+        self._unchecked = []
+        return observation, info
 
     def _step(self, request: Step) -> Stepped:
         env, buffers = self._open_env(), self._memory()
@@ -295,7 +304,8 @@ class Session:
         env, _ = self._open_env(), self._memory()  # the pulse is in the memory
         if self._player is None:
             raise ContractError("No policy is loaded in this worker.")
-        return play(request, self._player, env, self._turn, self._observe, self._show)
+        env_side = EnvSide(env, self._take_reset, self._observe, self._show)
+        return play(request, self._player, env_side, self._turn)
 
     def _render(self, request: Render) -> Returned:
         return Returned(request.id, portable(self._open_env().render()))

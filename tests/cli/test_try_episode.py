@@ -107,13 +107,56 @@ def test_it_plays_by_the_rules_of_the_task(task, steps, success, end):
     assert shown["picture"] is None  # it has no render() at all
 
 
+RANDOM_STARTS = """
+import os, random
+import gymnasium as gym
+import numpy as np
+
+
+class Start(gym.Env):
+    observation_space = gym.spaces.Dict(
+        arm=gym.spaces.Box(0, 1, (2,), np.float64), cube=gym.spaces.Tuple([gym.spaces.Discrete(9)])
+    )
+    action_space = gym.spaces.Discrete(2)
+    _max_episode_steps = 3
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return {{"arm": {arm}, "cube": (random.randrange(9),)}}, {{}}
+
+    def step(self, action):
+        return self.observation_space.sample(), 0.0, False, False, {{}}
+
+
+def make_env(n_envs=1, use_async_envs=False):
+    return Start
+"""
+
+
+@pytest.mark.parametrize(
+    ("arm", "repeats"),
+    [
+        ("np.random.rand(2)", "yes"),
+        ("self.np_random.random(2)", "yes"),
+        ("np.full(2, np.nan)", "yes"),
+        (
+            "np.random.default_rng().random(2)",
+            "no: two resets with seed 4 differ in arm; draw random numbers from self.np_random",
+        ),
+    ],
+)
+def test_it_says_whether_episodes_repeat(tmp_path, arm, repeats):
+    (tmp_path / "env.py").write_text(RANDOM_STARTS.format(arm=arm))
+    assert try_(tmp_path, "--seed", 4)["repeats"] == repeats
+
+
 def test_as_text_in_a_place_of_its_own(tmp_path):
     answer = envhub("try", "./run_walk", TMPDIR=str(tmp_path))
     assert (answer.code, answer.err) == (0, "")
     shown = dict(line.split(maxsplit=1) for line in answer.out.splitlines())
     assert list(shown) == [
         *("suite", "task", "seed", "description", "steps", "return", "success", "end"),
-        *("observation", "picture"),
+        *("repeats", "observation", "picture"),
     ]
     assert shown["task"] == "near"
     path = Path(shown["picture"])

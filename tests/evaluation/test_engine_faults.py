@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 from support.engine_runs import PATIENT, WALKERS, load_policy, play
 
@@ -110,6 +111,25 @@ def test_an_env_beside_its_policy(where, what, status, place, kind, message, sou
         in_worker=True,
     )
     check(outcome, sound, status=status, where=place, kind=kind, message=message)
+
+
+class Blind:
+    """A policy in this process that reads no observation."""
+
+    needs = frozenset()
+
+    def act(self, obs, episodes):
+        return np.zeros((len(episodes), 2), np.float32)
+
+
+@pytest.mark.parametrize("policy", ["random", Blind()], ids=["random", "blind"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_first_observation_of_a_task_is_checked_though_nobody_reads_it(policy, workers):
+    wrong = {"where": "reset", "what": "shape", "every": True}
+    outcome = play(policy, tasks=("once", "ever"), episodes=2, env_args=wrong, workers=workers)
+    assert {record.status for record in outcome.records} == {"env_error"}
+    for record in outcome.records:
+        assert "'agent_pos' has shape (3,); its space says (2,)." in record.error.message
 
 
 @pytest.mark.parametrize("what", ["raises", "exits"])

@@ -156,6 +156,36 @@ def test_an_unsupported_space_is_refused_by_name(space, problem):
     assert problem in str(caught.value)
 
 
+class Instructions(spaces.Space):
+    """A space of a benchmark's own, whose samples are text."""
+
+    def __init__(self, dtype):
+        super().__init__((), dtype)
+
+    def sample(self, mask=None, probability=None):
+        return "pick up the red cube"
+
+
+class Nameless(spaces.Space):
+    """A space of a benchmark's own that has no samples."""
+
+
+@pytest.mark.parametrize("dtype", [None, str, np.dtype("U9")])
+def test_a_space_whose_samples_are_text_crosses_as_text(dtype):
+    space = spaces.Dict(word=Instructions(dtype), state=spaces.Box(0, 1, (2,)))
+    crossed = cross(space)
+    assert isinstance(crossed["word"], spaces.Text)
+    assert crossed["word"].contains("pick up the red cube")
+    assert leaves(space) == leaves(crossed)
+    assert Leaf("word", None, ()) in leaves(crossed)
+
+
+def test_a_space_without_samples_is_refused_by_name():
+    with pytest.raises(UnsupportedSpace, match="space Nameless at 'x' cannot cross"):
+        encode_space(spaces.Dict(x=Nameless((), np.float32)))
+    assert leaves(Nameless((), np.float32)) == (Leaf("", np.dtype(np.float32), ()),)
+
+
 F4 = np.float32
 I8 = np.int64
 
