@@ -6,6 +6,7 @@ import reprlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from envhub.errors import InvalidBenchmark
@@ -196,6 +197,11 @@ class FileSource:
             raise ValueError(
                 "A file must have both an origin and a confinement, or neither if it is local."
             )
+
+    @property
+    def home(self) -> Path:
+        """The directory that the file is in, where its code starts."""
+        return Path(self.directory, self.file).parent
 
 
 Source = PluginSource | FileSource

@@ -4,10 +4,12 @@ import math
 import os
 import traceback
 from collections import deque
+from contextlib import chdir
+from pathlib import Path
 from typing import Any
 
 from envhub.errors import UsageError, WorkerError, WorkerRaised
-from envhub.types import WorkerSpec
+from envhub.types import FileSource, WorkerSpec
 from envhub.wire.messages import (
     Failed,
     QuickStep,
@@ -35,6 +37,8 @@ class InlineWorker:
         self.deadline = math.inf
         self.pulse: Any = None
         self._last = 0
+        # Foreign code runs where it would in a worker; in between, the caller is where it was.
+        self._directory = spec.source.home if isinstance(spec.source, FileSource) else Path()
         self._fds: deque[int] = deque()
         self._session = Session(self)
 
@@ -45,13 +49,17 @@ class InlineWorker:
     def ask(self, request: Request, limit: float, verb: str, fds: tuple[int, ...] = ()) -> None:
         """Answer a request at once; the limit is ignored."""
         self._fds.extend(os.dup(fd) for fd in fds)
-        self._settle(request, self._session.answer(request), verb)
+        with chdir(self._directory):
+            answer = self._session.answer(request)
+        self._settle(request, answer, verb)
 
     def quick_step(
         self, number: int, limit: float, now: float, *, sent: bool, scored: bool = False
     ) -> None:
         """Take a step with the action in shared memory."""
-        self._settle(QuickStep(number, scored), self._session.quick_step(number), "step")
+        with chdir(self._directory):
+            answer = self._session.quick_step(number)
+        self._settle(QuickStep(number, scored), answer, "step")
 
     def _settle(self, request: Request, answer: bytes, verb: str) -> None:
         self._last = request.id
@@ -95,6 +103,7 @@ class InlineWorker:
         """Close the env."""
         self.ended = True
         try:
-            self._session.close()
+            with chdir(self._directory):
+                self._session.close()
         except (Exception, SystemExit):  # no reason to lose the run's records
             traceback.print_exc()

@@ -40,7 +40,7 @@ def _enter_sandbox(shelter: str, supervisor: int) -> None:
     enter_worker()  # a guard that has died already is noticed by `confine`, which cannot reach it
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
-    for name in ("OLDPWD", "SHLVL", "_"):  # variables that some shells add
+    for name in ("OLDPWD", "PWD", "SHLVL", "_"):  # variables that shells and bubblewrap add
         os.environ.pop(name, None)
     import json
     import site

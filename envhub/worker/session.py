@@ -11,6 +11,7 @@ import numpy as np
 from envhub.errors import ContractError
 from envhub.plugins import Plugins
 from envhub.policies.load import make_caller
+from envhub.types import FileSource
 from envhub.wire.memory import OUTCOME, SUCCESSES, Buffers
 from envhub.wire.messages import (
     Attach,
@@ -131,6 +132,8 @@ class Session:
         return "policy" if self._turn.policy else "env"
 
     def _load(self, request: Load) -> Loaded:
+        if isinstance(request.source, FileSource):
+            os.chdir(request.source.home)  # env files name their assets relative to themselves
         self._loaded = load_benchmark(request, self._plugins)
         return Loaded(
             request.id,

@@ -49,6 +49,7 @@ KINDS = {
     "vector env": ASSETS / "vector",
     "mapping": ASSETS / "mapping",
     "plain sibling imports": ASSETS / "absolute_sibling",
+    "relative paths": ASSETS / "relative_file",
 }
 
 

@@ -10,6 +10,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from support.paths import ASSETS
 from support.processes import descendants
 from support.run_tools import WALK, WALKERS, outcomes, snapshot
 
@@ -64,6 +65,14 @@ def test_an_episode_can_be_played_again_from_what_is_kept(out):
             total += float(reward[0])
     assert total == record.return_
     assert bool(info["is_success"][0]) is record.success
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_an_env_file_starts_in_its_own_directory(out, workers):
+    before = Path.cwd()
+    run = evaluate(str(ASSETS / "relative_file"), episodes=3, workers=workers, out=out)
+    assert [(one.status, one.steps, one.success) for one in run.records()] == [("ok", 4, True)] * 3
+    assert Path.cwd() == before
 
 
 # Policies
