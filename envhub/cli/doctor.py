@@ -44,6 +44,7 @@ def _as_json(results: _Results) -> str:
             "found": finding.found,
             "needed_for": check.needed_for,
             "fix": finding.fix,
+            "notes": finding.notes,
         }
         for check, finding in results
     ]
@@ -62,6 +63,7 @@ def _lines(check: Check, finding: Finding, width: int) -> list[str]:
     if finding.status is not Status.OK:
         necessity = "required" if check.required else "optional"
         lines.append(f"{necessity}, for {check.needed_for}")
+    lines += finding.notes
     if finding.fix:
         lines.append("fix: " + click.style(finding.fix, bold=True))
     return [lines[0], *(" " * (width + 11) + line for line in lines[1:])]

@@ -19,7 +19,9 @@ from envhub import process
 from envhub.machine import gl, resources
 from envhub.runtime.build_cache import all_built, size_of
 from envhub.sandbox import landlock
-from envhub.sandbox.choose import trouble
+from envhub.sandbox.choose import SANDBOXES, trouble
+from envhub.sandbox.differences import Conditions, conditions, differences
+from envhub.types import SandboxKind
 
 _TIMEOUT = 10.0
 """Seconds that a tool may take to print its version."""
@@ -46,6 +48,8 @@ class Finding:
     found: str
     fix: str | None = None
     """The command that fixes the problem; None if there is none."""
+    notes: tuple[str, ...] = ()
+    """What to know about a part that is in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,7 @@ def _tools() -> tuple[Check, ...]:
         Check("runtimes", "--runtime isolated; offline once they are built", _runtimes),
         Check("bubblewrap", f"{sandbox} (the stronger one)", _bubblewrap),
         Check("landlock", f"{sandbox} (where bubblewrap does not work)", _landlock),
+        Check("sandbox", "code of Hub benchmarks, which is not run without one", _sandbox),
     )
 
 
@@ -245,6 +250,23 @@ def describe_landlock(abi: int, error: int) -> Finding:
         return Finding(Status.MISSING, "disabled in this kernel", fix)
     fix = "boot Linux 5.13 or newer, built with CONFIG_SECURITY_LANDLOCK"
     return Finding(Status.MISSING, f"not in this kernel ({os.strerror(error)})", fix)
+
+
+def _sandbox() -> Finding:
+    """Name the sandbox that code from the Hub runs in, and how it differs from the other one."""
+    problems = {sandbox: trouble(sandbox) for sandbox in SANDBOXES}
+    for sandbox, problem in problems.items():
+        if problem is None:
+            return describe_sandbox(sandbox, conditions())
+    reasons = "; ".join(f"{sandbox}: {problem}" for sandbox, problem in problems.items())
+    return Finding(Status.MISSING, f"none works ({reasons})", "apt-get install bubblewrap")
+
+
+def describe_sandbox(sandbox: SandboxKind, here: Conditions) -> Finding:
+    """Describe a sandbox, with one note per difference."""
+    notes = tuple(map(str, differences(sandbox, here, network=False) or ()))
+    compared = ", which unlike bubblewrap for an ordinary user" if notes else ""
+    return Finding(Status.OK, f"--sandbox auto is {sandbox}{compared}", notes=notes)
 
 
 def _rendering() -> tuple[Check, ...]:

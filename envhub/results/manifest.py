@@ -17,8 +17,9 @@ import envhub
 from envhub.errors import RunDirectoryError
 from envhub.plugins import chosen
 from envhub.results.journal import FORMAT
+from envhub.sandbox.differences import conditions, differences
 from envhub.sources.fingerprint import hash_file
-from envhub.types import FileSource, Placement, PolicySource, Value, WorkerSpec
+from envhub.types import Confinement, FileSource, Placement, PolicySource, Value, WorkerSpec
 from envhub.wire.messages import Loaded
 
 _SHOWN = 80
@@ -305,7 +306,13 @@ def _protection(spec: WorkerSpec, *, inline: bool) -> dict[str, Any]:
         "sandbox": confinement.sandbox if confinement else "none",
         "network": confinement.network if confinement else True,
         "memory_mb": confinement.memory_mb if confinement else None,
+        "differences": _differences(confinement) if confinement else None,
     }
+
+
+def _differences(confinement: Confinement) -> list[str] | None:
+    found = differences(confinement.sandbox, conditions(), network=confinement.network)
+    return None if found is None else [f"{each.effect} {each.name}" for each in found]
 
 
 def _protocol(

@@ -20,6 +20,9 @@ from envhub.sandbox.bubblewrap import TIMEOUT, known_options, wrap
 from envhub.sandbox.inside import Protection
 from envhub.types import SandboxChoice, SandboxKind
 
+SANDBOXES: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
+"""The strongest first."""
+
 
 def choose(choice: SandboxChoice) -> SandboxKind:
     """Return the sandbox to use; for `auto`, the strongest that works here.
@@ -30,9 +33,7 @@ def choose(choice: SandboxChoice) -> SandboxKind:
     if choice == "none":
         return "none"
     problems: dict[str, str] = {}
-    candidates: tuple[SandboxKind, ...] = (
-        ("bubblewrap", "landlock") if choice == "auto" else (choice,)
-    )
+    candidates = SANDBOXES if choice == "auto" else (choice,)
     for sandbox in candidates:
         problem = _known_trouble(sandbox)
         if problem is None:

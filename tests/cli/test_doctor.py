@@ -5,9 +5,11 @@ import json
 import pytest
 from click.testing import CliRunner
 from support.commands import envhub
+from support.needs import needs_landlock
 
 from envhub.cli.doctor import command
 from envhub.cli.doctor_checks import all_checks
+from envhub.sandbox.differences import conditions, differences
 
 
 class TestCommand:
@@ -18,7 +20,8 @@ class TestCommand:
         assert result.stdout == json.dumps(answer, indent=2) + "\n"
         assert list(answer) == ["ok", "checks"]
         for check in answer["checks"]:
-            assert list(check) == ["name", "status", "required", "found", "needed_for", "fix"]
+            fields = ["name", "status", "required", "found", "needed_for", "fix", "notes"]
+            assert list(check) == fields
         broken = [c for c in answer["checks"] if c["required"] and c["status"] != "ok"]
         assert answer["ok"] == (not broken)
         assert result.exit_code == bool(broken)
@@ -29,7 +32,7 @@ class TestCommand:
             "platform", "python", "cores", "memory",
             "envhub-core", "gymnasium", "numpy", "msgspec", "pluggy", "click",
             "torch", "mujoco", "metaworld", "hf-libero", "huggingface_hub",
-            "git", "uv", "runtimes", "bubblewrap", "landlock",
+            "git", "uv", "runtimes", "bubblewrap", "landlock", "sandbox",
             "GL egl", "GL osmesa", "GL glfw",
             "cache", "hugging face cache",
         ]  # fmt: skip
@@ -46,6 +49,17 @@ class TestCommand:
             f"{indent}fix: apt-get install git",
         ]
         assert "\x1b" not in result.stdout
+
+    @needs_landlock
+    def test_how_the_sandbox_differs(self, tools):
+        """Without bubblewrap on PATH it is Landlock."""
+        stated = [str(each) for each in differences("landlock", conditions(), network=False)]
+        checks = json.loads(CliRunner().invoke(command, ["--json"]).stdout)["checks"]
+        [check] = [check for check in checks if check["name"] == "sandbox"]
+        assert check["notes"] == stated
+        lines = CliRunner().invoke(command).stdout.splitlines()
+        at = lines.index(next(line for line in lines if "--sandbox auto is landlock" in line))
+        assert [line.strip() for line in lines[at + 1 : at + 1 + len(stated)]] == stated
 
     def test_every_problem_has_a_fix_and_nothing_else_has(self, tools, no_distributions):
         for check in json.loads(CliRunner().invoke(command, ["--json"]).stdout)["checks"]:

@@ -5,10 +5,19 @@ import os
 import subprocess
 
 import pytest
-from support.needs import needs_bubblewrap, needs_egl, needs_osmesa
+from support.needs import needs_bubblewrap, needs_egl, needs_osmesa, needs_sandbox
 
-from envhub.cli.doctor_checks import Check, Finding, Status, all_checks, describe_landlock
+from envhub.cli.doctor_checks import (
+    Check,
+    Finding,
+    Status,
+    all_checks,
+    describe_landlock,
+    describe_sandbox,
+)
 from envhub.machine.gl import Fails, Renders, probe_gl
+from envhub.sandbox.choose import choose
+from envhub.sandbox.differences import Conditions, conditions
 
 
 def look(name: str) -> Finding:
@@ -143,6 +152,34 @@ class TestTools:
         seen = describe_landlock(abi, error)
         assert (seen.status, seen.found) == (status, found)
         assert (seen.fix is None) == (status is Status.OK)
+
+    @needs_sandbox
+    def test_the_sandbox_of_this_machine(self):
+        sandbox = choose("auto")
+        seen = look("sandbox")
+        assert seen.status is Status.OK
+        assert seen == describe_sandbox(sandbox, conditions())
+        assert seen.found.startswith(f"--sandbox auto is {sandbox}")
+
+    def test_bubblewrap_is_what_others_are_compared_with(self):
+        here = Conditions(7, root=False, sized=True)
+        seen = describe_sandbox("bubblewrap", here)
+        assert seen == Finding(Status.OK, "--sandbox auto is bubblewrap")
+        seen = describe_sandbox("landlock", here)
+        assert seen.found == (
+            "--sandbox auto is landlock, which unlike bubblewrap for an ordinary user"
+        )
+        assert seen.notes[0] == (
+            "exposes file names: names, sizes and modes of all files, not their contents"
+        )
+
+    def test_no_sandbox_works(self, tools, monkeypatch):
+        uname = os.uname_result(("Linux", "here", "6", "#1", "riscv64"))
+        monkeypatch.setattr(os, "uname", lambda: uname)
+        seen = look("sandbox")
+        assert (seen.status, seen.fix) == (Status.MISSING, "apt-get install bubblewrap")
+        assert seen.found.startswith("none works (bubblewrap: ")
+        assert "; landlock: " in seen.found
 
 
 class TestRendering:

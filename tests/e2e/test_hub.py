@@ -18,6 +18,7 @@ from support.terminal import at_terminal
 
 import envhub
 from envhub import open_run
+from envhub.sandbox.differences import conditions, differences
 from envhub.testing.hub import faults
 
 REACH = DOCS / "examples" / "reach"
@@ -114,6 +115,26 @@ def test_the_record_says_what_was_run_and_what_it_was_kept_from(hub):
     }
     assert protection["sandbox"] in ("bubblewrap", "landlock")
     assert protection["network"] is False
+
+
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+@pytest.mark.parametrize("network", [False, True])
+def test_the_record_says_how_the_sandbox_differs(hub, sandbox, network):
+    ref = publish(hub, REACH)
+    run_ = envhub.evaluate(
+        ref,
+        trust_remote_code=True,
+        sandbox=sandbox,
+        sandbox_allow_network=network,
+        episodes=1,
+        workers=1,
+        out="out",
+    )
+    protection = run_.info["protection"]
+    assert (protection["sandbox"], protection["network"]) == (sandbox, network)
+    stated = differences(sandbox, conditions(), network=network)
+    assert protection["differences"] == [f"{each.effect} {each.name}" for each in stated]
+    assert ("exposes file names" in protection["differences"]) == (sandbox == "landlock")
 
 
 @pytest.mark.parametrize(

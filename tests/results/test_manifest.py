@@ -76,7 +76,10 @@ def test_what_run_json_says(out, tmp_path):
     assert said["runtime"]["packages"]["numpy"] == np.__version__
     versions = {name: metadata.version(name) for name in said["runtime"]["packages"]}
     assert said["runtime"]["packages"] == versions
-    assert said["protection"]["process"] is False
+    assert said["protection"] == {
+        "process": False, "sandbox": "none", "network": True, "memory_mb": None,
+        "differences": None,
+    }  # fmt: skip
     assert (said["limits"]["step"], said["retries"]) == (7, 3)
 
 
