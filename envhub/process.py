@@ -9,7 +9,6 @@ process.
 import os
 import select
 import signal
-import stat
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -219,65 +218,6 @@ class _Forked:
                 pid, status = self.pid, 0
             self._code = os.waitstatus_to_exitcode(status) if pid else None
         return self._code
-
-
-def remove_tree(directory: Path) -> None:
-    """Remove a directory that foreign code could write to, whatever it left there.
-
-    However deep it nested others, and whoever it shut out of them: each directory is made
-    accessible, and those in it are moved up, so that three descriptors are enough. Links are not
-    followed. What cannot be removed is left.
-    """
-    with suppress(OSError):
-        directory.rmdir()
-        return
-    with suppress(OSError):
-        top = _enter(str(directory))
-        try:
-            _empty(top)
-        finally:
-            os.close(top)
-        directory.rmdir()
-
-
-def _empty(top: int) -> None:
-    pending = _remove_files(top)
-    while pending:
-        name = pending.pop()
-        with suppress(OSError):
-            inner = _enter(name, top)
-            try:
-                for child in _remove_files(inner):
-                    os.close(_enter(child, inner))  # only who can write to it can move it
-                    moved = os.urandom(16).hex()
-                    os.rename(child, moved, src_dir_fd=inner, dst_dir_fd=top)
-                    pending.append(moved)
-            finally:
-                os.close(inner)
-            os.rmdir(name, dir_fd=top)
-
-
-def _enter(name: str, parent: int | None = None) -> int:
-    """Open a directory that its owner may have shut; never one that a link leads to."""
-    flags = os.O_DIRECTORY | os.O_CLOEXEC
-    found = os.open(name, flags | os.O_PATH | os.O_NOFOLLOW, dir_fd=parent)
-    try:
-        if os.fstat(found).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-            Path(f"/proc/self/fd/{found}").chmod(stat.S_IRWXU)
-        return os.open(f"/proc/self/fd/{found}", flags | os.O_RDONLY)
-    finally:
-        os.close(found)
-
-
-def _remove_files(directory: int) -> list[str]:
-    """Remove all but the directories in one; their names."""
-    with os.scandir(directory) as listed:
-        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in listed]
-    for name, is_directory in entries:
-        if not is_directory:
-            with suppress(OSError):
-                os.unlink(name, dir_fd=directory)
-    return [name for name, is_directory in entries if is_directory]
 
 
 def describe_exit(code: int) -> str:

@@ -23,7 +23,7 @@ def envs_of(asset, n_envs=1, **options):
 
 
 def processes():
-    """All processes of workers below this one: for each worker a guard and, below it, the env."""
+    """All processes of workers below this one: two guards and, below them, the env."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -122,10 +122,10 @@ def test_a_thousand_tasks_start_no_process():
     assert processes() == []
     env = envs["all-of-them"]["task-7"]
     env.reset(seed=1)
-    assert len(processes()) == 2 * env.num_envs  # with their guards
+    assert len(processes()) == 3 * env.num_envs  # with their two guards
     other = envs["all-of-them"]["task-999"]
     assert other.single_action_space.n == 2  # one env is enough to know
-    assert len(processes()) == 2 * (env.num_envs + 1) + 1  # and the fork server
+    assert len(processes()) == 3 * (env.num_envs + 1) + 1  # and the fork server
     envhub.close_envs(envs)
     assert processes() == []
     envhub.close_envs(envs)
@@ -145,7 +145,7 @@ def test_closed_envs_open_again_when_they_are_used():
         again, _ = env.reset(seed=3)
         assert not env.closed
         assert np.array_equal(again, first)
-        assert len(processes()) == 4
+        assert len(processes()) == 6
     env.close()
 
 

@@ -19,7 +19,8 @@ from envhub.errors import (
 )
 from envhub.host.log import Log
 from envhub.host.start import Ends, start
-from envhub.process import describe_exit, remove_tree
+from envhub.process import describe_exit
+from envhub.removal import remove_tree
 from envhub.sandbox import bubblewrap
 from envhub.types import PolicySpec, WorkerSpec
 from envhub.wire.frames import BrokenChannel, HostChannel

@@ -1,12 +1,12 @@
-"""A worker process, with its guard.
+"""A worker process, with its guards.
 
     python -m envhub.worker env|policy DESCRIPTOR HOST_PID SCRATCH
     python -m envhub.worker inside DESCRIPTOR SUPERVISOR GUARD SHELTER
     python -m envhub.worker forkserver DESCRIPTOR HOST_PID
 
-The second form is a worker in a sandbox, whose guard is `envhub.worker.guard`. Both run without
-`site`, so that no code of installed packages runs before the worker is confined. The third form is
-the fork server, which forks workers that are not in a sandbox.
+The second form is a worker in a sandbox, whose outer guard is `envhub.worker.guard`. Both run
+without `site`, so that no code of installed packages runs before the worker is confined. The third
+form is the fork server, which forks workers that are not in a sandbox.
 """
 
 import atexit
@@ -15,7 +15,7 @@ import sys
 import threading
 from pathlib import Path
 
-from envhub.worker.guard import enter_worker, stand_guard
+from envhub.worker.guard import enter_worker, stand_guards, stand_inner_guard
 
 
 def main(arguments: list[str]) -> None:
@@ -29,25 +29,30 @@ def main(arguments: list[str]) -> None:
             from envhub.worker.forkserver import serve_forks
 
             order = serve_forks(int(descriptor), int(host_pid))
-            stand_guard(int(host_pid), order.scratch)
+            stand_guards(int(host_pid), order.scratch)
             _serve("env", order.channel)
         case [role, descriptor, host_pid, scratch]:
-            stand_guard(int(host_pid), scratch)
+            stand_guards(int(host_pid), scratch)
             _serve(role, int(descriptor))
 
 
 def _enter_sandbox(shelter: str, supervisor: int) -> None:
-    enter_worker()  # a guard that has died already is noticed by `confine`, which cannot reach it
-    if os.getpgrp() != os.getpid():
-        os.setpgid(0, 0)
-    for name in ("OLDPWD", "PWD", "SHLVL", "_"):  # variables that shells and bubblewrap add
-        os.environ.pop(name, None)
     import json
     import site
 
+    settings = json.loads(shelter)
+    if os.getpgrp() != os.getpid():
+        os.setpgid(0, 0)
+    # An outer guard that has died already is noticed by `confine`, which cannot reach it.
+    if settings["protection"]["sandbox"] == "landlock":
+        stand_inner_guard(os.getppid(), str(Path.cwd()))
+    else:
+        enter_worker()
+    for name in ("OLDPWD", "PWD", "SHLVL", "_"):  # variables that shells and bubblewrap add
+        os.environ.pop(name, None)
+
     from envhub.sandbox.inside import Protection, confine
 
-    settings = json.loads(shelter)
     readable = [Path(path) for path in settings["readable"]]
     protection = Protection(**settings["protection"])
     confine(protection, scratch=Path.cwd(), readable=readable, supervisor=supervisor)

@@ -1,4 +1,4 @@
-"""The guard of a worker: its parent process, which ends everything that the worker started.
+"""The guards of a worker: its parents, which end everything that the worker started.
 
 A worker process forks before it loads anything. The parent stays as its guard and only waits: for
 the worker's end, or for the signal that comes when the host has ended or wants the worker gone. It
@@ -6,13 +6,21 @@ is a subreaper, so that processes which an env started and abandoned become its 
 killed. It removes the worker's scratch directory at the end. For a worker in a sandbox it also
 limits the number of processes and their total memory.
 
-It imports little, neither pathlib nor typing, because its start-up time is part of every worker's.
+A worker has two guards, because one may be killed: the outer one, a child of the host, and the
+inner one, the worker's parent. The processes of a guard that is killed are adopted by the other
+one, which ends them. In bubblewrap there is only the outer guard, because all processes of a
+namespace end with its first one.
+
+They import little, neither pathlib nor typing, because their start-up time is part of every
+worker's; and everything before they wait.
 """
 
 import ctypes
 import os
 import signal
 from collections.abc import Callable
+
+from envhub.removal import remove_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,45 +34,64 @@ _PERIOD = 0.5
 """Seconds between two checks of the memory of a worker in a sandbox."""
 
 
-def stand_guard(host_pid: int, scratch: str) -> None:
-    """Fork a worker and guard it. Returns in the worker; the guard never returns.
+def stand_guards(host_pid: int, scratch: str) -> None:
+    """Fork a worker and guard it. Returns in the worker; its two guards never return.
 
     Args:
-        host_pid: The process that the guard ends with.
+        host_pid: The process that the guards end with.
         scratch: The directory to remove at the end; empty: none.
     """
+    outer_pid = _stand_guard(host_pid, scratch)
+    os.setpgid(0, 0)  # so that the inner guard does not belong to the process group of the outer
+    stand_inner_guard(outer_pid, scratch)
+
+
+def stand_inner_guard(outer_pid: int, scratch: str) -> None:
+    """Fork a worker and guard it. Returns in the worker; its inner guard never returns.
+
+    Args:
+        outer_pid: The outer guard, which the inner one ends with.
+        scratch: The directory to remove at the end; empty: none.
+    """
+    guard_pid = _stand_guard(outer_pid, scratch)
+    enter_worker()
+    if os.getppid() != guard_pid:
+        os._exit(1)
+    os.setpgid(0, 0)
+
+
+def _stand_guard(parent_pid: int, scratch: str) -> int:
+    """Fork, and stay as the guard of the new process; return the guard's pid in that process."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    if not _bind_to_host(host_pid):
-        _remove(scratch)
+    if not _bind_to_parent(parent_pid):
+        remove_tree(scratch)
         os._exit(1)
     guard_pid = os.getpid()
-    worker_pid = os.fork()
-    if worker_pid == 0:
-        enter_worker()
-        if os.getppid() != guard_pid:
-            os._exit(1)
-        os.setpgid(0, 0)
-        return
-    os.chdir("/")  # not where the worker writes
-    _close_descriptors(keep=-1)
-    _wait(worker_pid, scratch)
+    guarded_pid = os.fork()
+    if guarded_pid != 0:
+        os.chdir("/")  # not where the worker writes
+        _close_descriptors(keep=-1)
+        _wait(guarded_pid, scratch)
+    return guard_pid
 
 
 def main(arguments: list[str]) -> "NoReturn":
-    """Guard a worker in a sandbox, which is a child of this process already.
+    """Be the outer guard of a worker in a sandbox, which is started by this process already.
 
     Args:
         arguments: The host's pid, the scratch directory, the descriptor of the guard's end of the
-            supervisor's socket, the memory limit in MB or an empty text, and the worker's pid.
+            supervisor's socket, the memory limit in MB or an empty text, and the pid of the child:
+            `bwrap`, or the worker's inner guard.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # some shells unblock them
     host_pid, scratch, supervisor, memory_mb, worker_pid = arguments
-    if not _bind_to_host(int(host_pid)):
+    if not _bind_to_parent(int(host_pid)):
         _end_descendants(int(worker_pid))
-        _remove(scratch)
+        remove_tree(scratch)
         os._exit(1)
     _close_descriptors(keep=int(supervisor))
-    too_much = _supervise(int(supervisor), int(memory_mb) if memory_mb else None)
+    limit = int(memory_mb) if memory_mb else None
+    too_much = _supervise(int(supervisor), int(worker_pid), limit)
     _wait(int(worker_pid), scratch, too_much)
 
 
@@ -75,12 +102,12 @@ def enter_worker() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def _bind_to_host(host_pid: int) -> bool:
-    """Let this process end with the host, and return whether the host is still alive."""
+def _bind_to_parent(parent_pid: int) -> bool:
+    """Let this process end with its parent, and return whether the parent is still alive."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host handles Ctrl-C
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    return os.getppid() == host_pid
+    return os.getppid() == parent_pid
 
 
 def _wait(worker_pid: int, scratch: str, too_much: Callable[[], bool] | None = None) -> "NoReturn":
@@ -97,11 +124,11 @@ def _wait(worker_pid: int, scratch: str, too_much: Callable[[], bool] | None = N
         if status is None and not received and too_much is not None and too_much():
             status = 128 + signal.SIGKILL  # as if the kernel had ended it
     _end_descendants(worker_pid)
-    _remove(scratch)
+    remove_tree(scratch)
     os._exit(128 + signal.SIGTERM if status is None else status)
 
 
-def _supervise(descriptor: int, memory_mb: int | None) -> Callable[[], bool]:
+def _supervise(descriptor: int, root: int, memory_mb: int | None) -> Callable[[], bool]:
     """Answer the worker's requests for new processes, in a thread.
 
     Returns:
@@ -113,22 +140,9 @@ def _supervise(descriptor: int, memory_mb: int | None) -> Callable[[], bool]:
 
     from envhub.sandbox import supervisor
 
-    connection, me = socket.socket(fileno=descriptor), os.getpid()
-    threading.Thread(target=supervisor.supervise, args=(connection, me), daemon=True).start()
-    return lambda: memory_mb is not None and supervisor.too_much_memory(me, memory_mb)
-
-
-def _remove(scratch: str) -> None:
-    if not scratch:
-        return
-    try:
-        os.rmdir(scratch)
-    except OSError:  # the worker left files there
-        from pathlib import Path
-
-        from envhub.process import remove_tree
-
-        remove_tree(Path(scratch))
+    connection = socket.socket(fileno=descriptor)
+    threading.Thread(target=supervisor.supervise, args=(connection, root), daemon=True).start()
+    return lambda: memory_mb is not None and supervisor.too_much_memory(root, memory_mb)
 
 
 def _reap(worker_pid: int) -> int | None:
@@ -163,7 +177,7 @@ def _end_descendants(worker_pid: int) -> None:
 
 
 def _children() -> list[int]:
-    with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
+    with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
         return [int(part) for part in file.read().split()]
 
 

@@ -22,10 +22,16 @@ import os, random, sys, tempfile
 import gymnasium as gym
 import numpy as np
 
+def parent(pid):
+    return int(open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[1])
+
 class Mirror(gym.Env):
     observation_space = gym.spaces.Box(0, 1, (1,))
     action_space = gym.spaces.Discrete(2)
     _max_episode_steps = 10
+
+    def __init__(self):
+        self.draw, self.random = float(np.random.random()), random.random()  # before any seed
 
     def reset(self, *, seed=None, options=None):
         return np.zeros(1, np.float32), {}
@@ -36,17 +42,18 @@ class Mirror(gym.Env):
         return np.zeros(1, np.float32), 0.0, False, False, {}
 
     def look(self):
+        outer = parent(os.getppid())
         return {
-            "parent": os.getppid(),
-            "host": int(open(f"/proc/{os.getppid()}/stat").read().rsplit(")", 1)[1].split()[1]),
-            "session": os.getsid(os.getppid()),
+            "guard": outer,
+            "host": parent(outer),
+            "session": os.getsid(0),
             "home": os.environ["HOME"],
             "tmp": tempfile.gettempdir(),
             "cwd": os.getcwd(),
             "variables": " ".join(sorted(os.environ)),
             "argv": sys.argv[0],
-            "draw": float(np.random.random()),
-            "random": random.random(),
+            "draw": self.draw,
+            "random": self.random,
             "files": sorted(
                 os.readlink(f"/proc/self/fd/{fd}").split(":")[0]
                 for fd in os.listdir("/proc/self/fd")
@@ -95,7 +102,7 @@ def test_two_are_started_and_the_others_are_forked(mirror):
     started, second, *forked = (*two.call("look"), *three.call("look"))
     for other in forked:
         assert other["host"] == started["host"] == os.getpid()
-        assert other["session"] == other["parent"]  # a session of its own
+        assert other["session"] == other["guard"]  # a session of its own
         assert other["home"] == other["tmp"]
         assert other["cwd"] == started["cwd"]
         assert other["variables"] == started["variables"]
@@ -103,7 +110,7 @@ def test_two_are_started_and_the_others_are_forked(mirror):
         assert other["argv"] == started["argv"]
         assert other["threads"] == 1
     everyone = [started, second, *forked]
-    for what in ("home", "parent", "draw", "random"):
+    for what in ("home", "guard", "draw", "random"):
         assert len({look[what] for look in everyone}) == 5
 
 

@@ -200,12 +200,14 @@ def test_a_slow_close_takes_no_time_from_the_others(crew, tmp_path):
     assert closed(tmp_path) == {0, 1, 2}
 
 
-@pytest.mark.parametrize("which", ["worker", "guard"])
+@pytest.mark.parametrize("which", ["outer guard", "inner guard", "worker"])
 def test_a_process_killed_from_outside_while_nothing_is_asked(which, crew, tmp_path):
     env = crew()
     env.reset(seed=0)
-    guard = guards()[1]
-    victim = guard if which == "guard" else children(guard)[0]
+    outer = guards()[1]
+    [inner] = children(outer)
+    [worker] = children(inner)
+    victim = {"outer guard": outer, "inner guard": inner, "worker": worker}[which]
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: not alive(victim))
     with pytest.raises(WorkerDied, match=r"step of task 'reach' in env 1: .* killed by SIGKILL"):
@@ -229,8 +231,9 @@ def test_the_same_through_make_env(tmp_path):
 def test_two_failures_are_one_error_with_a_note(crew, tmp_path):
     env = crew()
     env.reset(seed=0)
-    for guard in guards()[:2]:
-        os.kill(children(guard)[0], signal.SIGKILL)
+    for outer in guards()[:2]:
+        [inner] = children(outer)
+        os.kill(children(inner)[0], signal.SIGKILL)
     with pytest.raises(WorkerDied, match="in env 0") as caught:
         env.step(np.zeros(3, np.int64))
     assert any("in env 1: its process was killed" in note for note in caught.value.__notes__)

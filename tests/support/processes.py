@@ -86,7 +86,7 @@ def descendants(pid: int) -> dict[int, tuple[int, str]]:
 
 
 def guards():
-    """The guards of this process's workers, in order of birth."""
+    """The outer guards of this process's workers, in order of birth."""
     names = {pid: Path(f"/proc/{pid}/comm").read_text() for pid in children()}
     return [pid for pid, name in names.items() if not name.startswith("envhub-fork")]
 

@@ -1,4 +1,4 @@
-"""The guard of a worker, in real processes: whatever the worker does, nothing of it remains."""
+"""The guards of a worker, in real processes: whatever the worker does, nothing of it remains."""
 
 import os
 import signal
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.timeout(60)
 WORKER = """
 import os, signal, sys, time
 from pathlib import Path
-from envhub.worker.guard import stand_guard
+from envhub.worker.guard import stand_guards
 def message(text):
     os.write(1, text.encode() + b"\\n")  # at once, since several write here
 host, scratch = sys.argv[1:]
 marker = os.open(scratch + "/../marker", os.O_RDONLY)  # all that descends from here holds it
-stand_guard(int(host) or os.getppid(), scratch)
+stand_guards(int(host) or os.getppid(), scratch)
 {body}
 """
 DAEMON = """
@@ -42,14 +42,13 @@ if os.fork() == 0:
     os.chdir("/")
     message(f"daemon {os.getpid()}")
     time.sleep(1000)
-os.wait()
 """
 READY_AND_SLEEP = "message('ready')\ntime.sleep(1000)"
 
 
 @pytest.fixture
 def guard(tmp_path):
-    """Starts a guard whose worker runs some code."""
+    """Starts an outer guard whose worker runs some code."""
     (tmp_path / "marker").touch()
     started = []
 
@@ -170,20 +169,8 @@ def test_without_its_host_it_does_not_begin(guard, tmp_path):
     assert not (tmp_path / "scratch").exists()
 
 
-def test_when_the_host_is_killed_all_end(guard, tmp_path):
-    """The host here is a process between this one and the guard."""
-    (tmp_path / "scratch").mkdir()
-    script = f"""
-import subprocess, sys
-subprocess.Popen([sys.executable, "-c", {WORKER.format(body=DAEMON + READY_AND_SLEEP)!r}, "0",
-                  {str(tmp_path / "scratch")!r}], start_new_session=True).wait()
-"""
-    host = subprocess.Popen(
-        [sys.executable, "-c", script],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": ROOT},
-    )
+def test_when_the_host_is_killed_all_end(tmp_path):
+    host = start_host(tmp_path, DAEMON + READY_AND_SLEEP)
     lines = {read_line(host)[0], read_line(host)[0]}
     host.kill()
     host.communicate(timeout=20)
@@ -192,29 +179,91 @@ subprocess.Popen([sys.executable, "-c", {WORKER.format(body=DAEMON + READY_AND_S
     wait_until(lambda: not (tmp_path / "scratch").exists())
 
 
-def test_when_the_guard_is_killed_the_worker_ends(guard):
-    process = guard(READY_AND_SLEEP)
-    assert read_line(process) == ["ready"]
-    [worker] = children(process.pid)
-    process.kill()
-    wait_until(lambda: not alive(worker))
+def start_host(tmp_path, body):
+    """A process between this one and the guards, whose worker runs some code."""
+    (tmp_path / "marker").touch()
+    (tmp_path / "scratch").mkdir()
+    script = f"""
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", {WORKER.format(body=body)!r}, "0",
+                  {str(tmp_path / "scratch")!r}], start_new_session=True).wait()
+"""
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )
+
+
+FAMILY = f"""
+import subprocess
+if os.fork() == 0:
+    message("child")
+    time.sleep(1000)
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    message("group")
+    time.sleep(1000)
+{DAEMON}
+bare = "import time; print('bare', flush=True); time.sleep(1000)"
+argv = [sys.executable, "-I", "-S", "-c", bare]
+subprocess.Popen(argv, pass_fds=(marker,), start_new_session=True, env={{}}, cwd="/")
+{READY_AND_SLEEP}
+"""
+"""A child, one in a group of its own, one that was abandoned, and one that has neither session, nor
+directory, nor variables of the worker."""
+SURVIVOR = "import ctypes; ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)"
+"""The worker no longer ends with its guard."""
+
+
+@pytest.mark.parametrize("survives", [False, True])
+@pytest.mark.parametrize("which", ["outer", "inner", "group"])
+def test_when_a_guard_is_killed_everything_ends(which, survives, guard, tmp_path):
+    process = guard((SURVIVOR if survives else "") + FAMILY)
+    begun = {read_line(process)[0] for _ in range(5)}
+    assert begun == {"child", "group", "daemon", "bare", "ready"}
+    [inner] = children(process.pid)
+    match which:
+        case "outer":
+            process.kill()
+        case "inner":
+            os.kill(inner, signal.SIGKILL)
+        case "group":
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait(20) == (128 + signal.SIGKILL if which == "inner" else -signal.SIGKILL)
+    assert wait_for_end(tmp_path) == []
+    wait_until(lambda: not (tmp_path / "scratch").exists())
+
+
+def test_when_host_and_outer_guard_are_killed_together_everything_ends(tmp_path):
+    host = start_host(tmp_path, SURVIVOR + FAMILY)
+    begun = {read_line(host)[0] for _ in range(5)}
+    [outer] = children(host.pid)
+    for pid in (host.pid, outer):
+        os.kill(pid, signal.SIGKILL)
+    host.communicate(timeout=20)
+    assert begun == {"child", "group", "daemon", "bare", "ready"}
+    assert wait_for_end(tmp_path) == []
+    wait_until(lambda: not (tmp_path / "scratch").exists())
 
 
 def test_an_interrupt_is_the_host_s(guard):
     process = guard("message('ready')\ntime.sleep(0.5)\nos._exit(5)")
     assert read_line(process) == ["ready"]
-    for pid in (process.pid, *children(process.pid)):
+    [inner] = children(process.pid)
+    for pid in (process.pid, inner, *children(inner)):
         os.kill(pid, signal.SIGINT)
     assert process.wait(20) == 5
 
 
-def test_it_holds_nothing_open(guard):
+def test_they_hold_nothing_open(guard):
     """The host must see the worker's sockets and pipes end."""
     process = guard(READY_AND_SLEEP)
     assert read_line(process) == ["ready"]
-    time.sleep(0.1)
-    held = {os.readlink(link) for link in Path(f"/proc/{process.pid}/fd").iterdir()}
-    assert {target for target in held if target.startswith(("pipe:", "socket:"))} == set()
+    for pid in (process.pid, *children(process.pid)):
+        wait_until(lambda pid=pid: not open_pipes(pid))
+        assert os.readlink(f"/proc/{pid}/cwd") == "/"
 
 
 def test_a_scratch_directory_that_is_gone_changes_nothing(guard):
@@ -264,6 +313,11 @@ def test_any_shell_starts_a_worker_and_its_guard_and_the_guard_tells_how_it_ende
     # A shell may have reaped a worker that ended before the guard began; then it is 1.
     assert child.end() in {expected[command[0]], 1 if command[0] != "sleep" else 0}
     assert not scratch.exists()
+
+
+def open_pipes(pid):
+    targets = (os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir())
+    return [target for target in targets if target.startswith(("pipe:", "socket:"))]
 
 
 def living_in(home):

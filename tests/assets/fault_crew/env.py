@@ -65,14 +65,18 @@ class Faulty(gym.Env):
 
 
 def own_row():
-    """The index of this env: its guard's place among the host's workers, in order of birth."""
-    guard = os.getppid()
-    host = Path(f"/proc/{guard}/stat").read_text().rpartition(")")[2].split()[1]
+    """The index of this env: its outer guard's place among the host's children, by birth."""
+    guard = parent(os.getppid())
+    host = parent(guard)
     for children in Path(f"/proc/{host}/task").glob("*/children"):
         siblings = [pid for pid in children.read_text().split() if not is_fork_server(pid)]
         if str(guard) in siblings:
             return siblings.index(str(guard))
     raise LookupError(guard)
+
+
+def parent(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def is_fork_server(pid):
