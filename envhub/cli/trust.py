@@ -2,9 +2,9 @@
 
 import json
 import sys
-from dataclasses import asdict
 
 import click
+import msgspec
 
 from envhub.cli.hub_facts import show, show_changes
 from envhub.cli.options import debug_option, escaped, json_option, show_download
@@ -112,7 +112,7 @@ def _hub_ref(text: str) -> HubRef:
 
 
 def _as_json(entries: tuple[Entry, ...]) -> str:
-    return json.dumps({"trusted": [asdict(entry) for entry in entries]}, indent=2)
+    return json.dumps({"trusted": msgspec.to_builtins(entries)}, indent=2)
 
 
 def _as_text(entries: tuple[Entry, ...]) -> str:

@@ -5,7 +5,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, TypeVar
@@ -40,7 +40,7 @@ _ADDRESS = re.compile(
 
 
 class _Large(msgspec.Struct):
-    oid: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+    oid: Annotated[str, Meta(pattern="^[0-9a-f]{64}\\Z")]
 
 
 class _Entry(msgspec.Struct):
@@ -48,7 +48,7 @@ class _Entry(msgspec.Struct):
 
     type: str
     path: Annotated[str, Meta(max_length=4096)]
-    oid: Annotated[str, Meta(pattern="^[0-9a-f]{40}$")]
+    oid: Annotated[str, Meta(pattern="^[0-9a-f]{40}\\Z")]
     size: Annotated[int, Meta(ge=0)] = 0
     lfs: _Large | None = None
 
@@ -241,13 +241,16 @@ class Hub:
         return dict(build_hf_headers(token=self._token))
 
     def publish(self, repo: str, directory: Path, *, private: bool, ignore: list[str]) -> str:
-        """Upload a directory as a model repository; return the new commit."""
-        from huggingface_hub.errors import RepositoryNotFoundError
+        """Upload a directory as a model repository; return the new commit.
 
+        Raises:
+            UsageError: The repository exists and is public, although a private one is wanted.
+        """
         with self._asking(repo):
-            with suppress(RepositoryNotFoundError):  # first, because this request has a timeout
-                self._api.repo_info(repo, timeout=http.SILENCE)
-            self._api.create_repo(repo, private=private, exist_ok=True)
+            exists = self._exists(repo, private=private)
+            # Without exist_ok nobody else's new repository, which may be public, is taken for it.
+            if not exists:
+                self._api.create_repo(repo, private=private)
             done: Any = self._api.upload_folder(
                 repo_id=repo,
                 folder_path=directory,
@@ -255,6 +258,22 @@ class Hub:
                 commit_message="Publish with envhub",
             )
         return str(done.oid)
+
+    def _exists(self, repo: str, *, private: bool) -> bool:
+        """Whether a repository exists, and is private if it must be."""
+        from huggingface_hub.errors import RepositoryNotFoundError
+
+        try:
+            about: Any = self._api.repo_info(repo, timeout=http.SILENCE)
+        except RepositoryNotFoundError:
+            return False
+        if private and about.private is not True:
+            raise UsageError(
+                f"Nothing was uploaded: {repo} exists already and is public, so that --private "
+                f"would not keep the files to yourself. Make it private at {self.endpoint}/{repo}"
+                "/settings, choose another name, or leave out --private."
+            )
+        return True
 
     @contextmanager
     def _asking(self, subject: str) -> Iterator[None]:

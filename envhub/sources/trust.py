@@ -5,12 +5,14 @@ an entry in the ledger that `envhub trust` made. Nothing else is consent: no nam
 offline mode, no environment variable, nothing that a repository says.
 """
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
 
 from envhub.errors import RemoteCodeRefused, UnpinnedReference, UsageError
 from envhub.files import config_home, write_whole
@@ -34,15 +36,24 @@ class Refused:
 Decision = Trusted | Refused
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+_Word = Annotated[str, Meta(pattern="^[!-~]{1,2000}\\Z")]
+"""Printable, without a space."""
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A commit that the user has agreed to."""
 
-    endpoint: str
-    repo: str
-    commit: str
-    agreed: str
+    endpoint: _Word
+    repo: _Word
+    commit: Annotated[str, Meta(pattern="^[0-9a-f]{40}\\Z")]
+    agreed: _Word
     """When, in UTC."""
+
+
+class _Agreed(msgspec.Struct, forbid_unknown_fields=True):
+    """The content of the ledger's file."""
+
+    trusted: tuple[Entry, ...]
 
 
 def decide(
@@ -93,13 +104,14 @@ class Ledger:
             UsageError: The ledger cannot be read.
         """
         try:
-            content = json.loads(self._path.read_text(encoding="utf-8"))
-            return tuple(Entry(**entry) for entry in content["trusted"])
+            return msgspec.json.decode(self._path.read_bytes(), type=_Agreed).trusted
         except FileNotFoundError:
             return ()
-        except (OSError, ValueError, KeyError, TypeError) as exc:
+        except (OSError, ValueError, RecursionError) as exc:
+            problem = exc.strerror if isinstance(exc, OSError) else exc
             raise UsageError(
-                f"{self._path} cannot be read ({type(exc).__name__}: {exc}). Fix or delete it."
+                f"{self._path}, which has the commits that you agreed to, cannot be read: "
+                f"{problem}. Fix or delete it."
             ) from exc
 
     def add(self, endpoint: str, repo: str, commit: str) -> None:
@@ -121,9 +133,9 @@ class Ledger:
         return removed
 
     def _write(self, entries: list[Entry]) -> None:
-        content = json.dumps({"trusted": [asdict(entry) for entry in entries]}, indent=2)
+        content = msgspec.json.format(msgspec.json.encode(_Agreed(tuple(entries))), indent=2)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._path, f"{content}\n".encode(), mode=0o600)
+            write_whole(self._path, content + b"\n", mode=0o600)
         except OSError as exc:
             raise UsageError(f"{self._path} cannot be written: {exc.strerror}.") from exc

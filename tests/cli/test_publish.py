@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -173,3 +174,38 @@ def test_the_example_of_the_documentation_is_published(hub):
     done = envhub("publish", DOCS / "examples" / "reach", "me/reach", "--yes")
     assert done.returncode == 0, done.stderr
     assert uploaded(hub, "me/reach") == {"README.md", "env.py", "table.py"}
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_private_repository_is_private_before_anything_is_uploaded(hub, mine, private):
+    """An existing public repository stays public, so that nothing is uploaded to it."""
+    hub.create("me/mine", private=private)
+    before = hub.commit_of("me/mine")
+    done = envhub("publish", "mine", "me/mine", "--private", "--yes")
+    if private:
+        assert done.returncode == 0, done.stderr
+        assert hub.commit_of("me/mine") != before
+    else:
+        assert done.returncode == 2
+        assert "Nothing was uploaded: me/mine exists already and is public" in done.stderr
+        assert f"{hub.endpoint}/me/mine/settings" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert done.stdout == ""
+        assert hub.commit_of("me/mine") == before
+
+
+def test_a_new_private_repository(hub, mine):
+    done = envhub("publish", "mine", "me/mine", "--private", "--yes")
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(HTTPError, match="401"):
+        uploaded(hub)
+
+
+def test_an_existing_repository_gets_a_commit_more(hub, mine):
+    assert envhub("publish", "mine", "me/mine", "--yes").returncode == 0
+    first = hub.commit_of("me/mine")
+    (mine / "more.py").write_text("")
+    done = envhub("publish", "mine", "me/mine", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert hub.commit_of("me/mine") != first
+    assert uploaded(hub) == {"README.md", "env.py", "more.py"}

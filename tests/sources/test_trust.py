@@ -73,12 +73,68 @@ def test_the_ledger_keeps_and_forgets(tmp_path):
     assert ledger.entries() == ()
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"trusted": [{"repo": "a"}]}', '{"trusted": 3}', "{"])
-def test_a_ledger_that_cannot_be_read_stops_everything(tmp_path, text):
+ENTRY = {"endpoint": HUB, "repo": "me/env", "commit": COMMIT, "agreed": "2026-01-01"}
+
+
+def ledger_with(**changed: object) -> bytes:
+    return json.dumps({"trusted": [{**ENTRY, **changed}]}).encode()
+
+
+ODD_LEDGERS = {
+    "empty": b"",
+    "cut": b'{"trusted": [',
+    "a list": b"[]",
+    "a number": b"7",
+    "null": b"null",
+    "nothing of ours": b"{}",
+    "something else": b'{"trusted": [], "all": true}',
+    "entries that are a number": b'{"trusted": 3}',
+    "entries that are one": json.dumps({"trusted": ENTRY}).encode(),
+    "entries that are text": b'{"trusted": "everything"}',
+    "an entry that is text": b'{"trusted": ["me/env"]}',
+    "an entry that is null": b'{"trusted": [null]}',
+    "an entry that is a list": json.dumps({"trusted": [list(ENTRY.values())]}).encode(),
+    "an entry without a commit": b'{"trusted": [{"repo": "a"}]}',
+    "an entry with more": ledger_with(more=1),
+    "a commit that is a list": ledger_with(commit=[COMMIT]),
+    "a commit that is an object": ledger_with(commit={}),
+    "a commit that is a number": ledger_with(commit=int(COMMIT, 16)),
+    "a commit that is null": ledger_with(commit=None),
+    "a commit that is true": ledger_with(commit=True),
+    "a commit that is a branch": ledger_with(commit="main"),
+    "a commit in capitals": ledger_with(commit=COMMIT.upper()),
+    "a commit and a line": ledger_with(commit=f"{COMMIT}\n"),
+    "a repository that is a list": ledger_with(repo=["me/env"]),
+    "a repository of two lines": ledger_with(repo="me/env\nyou/env"),
+    "a repository that cannot be printed": ledger_with(repo="me/\x1b[2Jenv"),
+    "an endpoint that is a number": ledger_with(endpoint=1),
+    "a time that is a number": ledger_with(agreed=20260101),
+    "not UTF-8": b'{"trusted": [], "\xff": 1}',
+    "UTF-16": json.dumps({"trusted": [ENTRY]}).encode("utf-16"),
+    "half a surrogate": ledger_with(repo="me/\ud800"),
+    "not a number": b'{"trusted": NaN}',
+    "very deep": b'{"trusted": ' + b"[" * 100_000,
+    "very deep elsewhere": b'{"else": ' + b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", ODD_LEDGERS)
+def test_a_ledger_that_cannot_be_read_stops_everything(tmp_path, name):
     path = tmp_path / "trust.json"
-    path.write_text(text)
-    with pytest.raises(UsageError, match="Fix or delete it"):
-        Ledger(path).entries()
+    path.write_bytes(ODD_LEDGERS[name])
+    ledger = Ledger(path)
+    for act in (
+        ledger.entries,
+        lambda: ledger.add(HUB, "me/env", COMMIT),
+        lambda: ledger.remove("me/env", None),
+    ):
+        with pytest.raises(UsageError) as caught:
+            act()
+        text = str(caught.value)
+        assert text.startswith(f"{path}, which has the commits that you agreed to, cannot be read:")
+        assert text.endswith(". Fix or delete it.")
+        assert "\n" not in text
+    assert path.read_bytes() == ODD_LEDGERS[name]
 
 
 def test_a_ledger_that_cannot_be_written(tmp_path):
