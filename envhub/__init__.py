@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from envhub.policies.contract import Context as Context
     from envhub.policies.contract import Policy as Policy
     from envhub.records import EpisodeRecord as EpisodeRecord
+    from envhub.results.compare import Comparison as Comparison
+    from envhub.results.compare import compare as compare
     from envhub.results.run import Run as Run
     from envhub.results.run import open_run as open_run
     from envhub.results.summary import Summary as Summary
@@ -28,6 +30,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Benchmark": "envhub.types",
+    "Comparison": "envhub.results.compare",
     "Context": "envhub.policies.contract",
     "EnvHubError": "envhub.errors",
     "EpisodeRecord": "envhub.records",
@@ -39,6 +42,7 @@ _HOMES = {
     "Task": "envhub.types",
     "UsageError": "envhub.errors",
     "close_envs": "envhub.vector.env",
+    "compare": "envhub.results.compare",
     "evaluate": "envhub.api",
     "hookimpl": "envhub.hookspecs",
     "make_env": "envhub.api",
@@ -47,9 +51,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "Benchmark", "Context", "EnvHubError", "EpisodeRecord", "Limits", "Policy", "Run",
-    "RunDirectoryError", "Summary", "Task", "UsageError", "__version__", "close_envs", "evaluate",
-    "hookimpl", "make_env", "normalize", "open_run",
+    "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits", "Policy", "Run",
+    "RunDirectoryError", "Summary", "Task", "UsageError", "__version__", "close_envs", "compare",
+    "evaluate", "hookimpl", "make_env", "normalize", "open_run",
 ]  # fmt: skip
 
 

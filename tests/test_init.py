@@ -9,6 +9,7 @@ import envhub
 
 EXPORTS = [
     "Benchmark",
+    "Comparison",
     "Context",
     "EnvHubError",
     "EpisodeRecord",
@@ -21,6 +22,7 @@ EXPORTS = [
     "UsageError",
     "__version__",
     "close_envs",
+    "compare",
     "evaluate",
     "hookimpl",
     "make_env",

@@ -19,6 +19,7 @@ from envhub.errors import (
 
 # The summaries in `envhub --help`, kept here so that showing them imports no command.
 COMMANDS = {
+    "compare": "Compare two runs, episode by episode.",
     "doctor": "Check this machine and show how to fix problems.",
     "eval": "Evaluate a policy on a benchmark.",
     "info": "Describe a benchmark: suites, tasks, horizons, observations.",

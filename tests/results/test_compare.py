@@ -1,0 +1,157 @@
+"""Two runs held against each other: what is paired, what is dropped, what is concluded."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from support.manifests import INFO
+
+import envhub
+from envhub.errors import RunDirectoryError, UsageError
+from envhub.results.compare import compare
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """Writes a run: for each task a text, with a letter an episode."""
+
+    def make(name: str, change=lambda info: None, **tasks: str) -> Path:
+        info = copy.deepcopy(INFO)
+        change(info)
+        directory = tmp_path / name
+        directory.mkdir()
+        (directory / "run.json").write_text(json.dumps(info))
+        lines = [
+            json.dumps(record(task, episode, outcome))
+            for task, outcomes in tasks.items()
+            for episode, outcome in enumerate(outcomes)
+            if outcome != " "
+        ]
+        (directory / "episodes.jsonl").write_text("".join(f"{line}\n" for line in lines))
+        return directory
+
+    return make
+
+
+def record(task: str, episode: int, outcome: str) -> dict[str, object]:
+    """1: success, 0: failure, p: the policy raised, e: the env failed, ?: success not reported."""
+    status = {"p": "policy_error", "e": "env_error"}.get(outcome, "ok")
+    error = None
+    if outcome in "pe":
+        where = "policy" if outcome == "p" else "env"
+        error = {"where": where, "type": "ValueError", "message": "no", "step": 1}
+    return {
+        "suite": "s",
+        "task": task,
+        "episode": episode,
+        "seed": episode,
+        "init_state": None,
+        "status": status,
+        "success": {"1": True, "0": False}.get(outcome),
+        "success_step": 3 if outcome == "1" else None,
+        "end": "error" if error else "success" if outcome == "1" else "truncated",
+        "return": 1.0,
+        "steps": 3,
+        "out_of_bounds": 0,
+        "trace": "sha256:0",
+        "seconds": 0.1,
+        "attempts": 1,
+        "error": error,
+    }
+
+
+def test_pairs_are_counted_by_task(make_run):
+    a = make_run("a", near="1100110011", far="0000000000")
+    b = make_run("b", near="1111110000", far="1111111100")
+    found = compare(a, b)
+    near, far = found.tasks
+    assert (near.n_a, near.successes_a, near.successes_b, near.only_a, near.only_b) == (
+        10, 6, 6, 2, 2,
+    )  # fmt: skip
+    assert (far.only_a, far.only_b, far.p) == (0, 8, 2 / 2**8)
+    assert (found.rate_a, found.rate_b) == pytest.approx((0.3, 0.7))
+    assert found.difference == pytest.approx(0.4)
+    assert (found.verdict, found.dropped, found.left_out) == ("better", 0, ())
+    assert found.ci_low < 0.4 < found.ci_high
+    assert (near.p_holm, far.p_holm) == (1.0, 4 / 2**8)
+    assert compare(b, a).verdict == "worse"
+    assert compare(b, a).p == found.p
+
+
+def test_runs_and_directories_are_both_understood(make_run):
+    a, b = make_run("a", near="10"), make_run("b", near="11")
+    assert envhub.compare(envhub.open_run(a), str(b)) == envhub.compare(a, b)
+
+
+def test_a_policy_that_raises_has_failed_and_an_env_that_fails_drops_the_pair(make_run):
+    found = compare(make_run("a", near="1111111111"), make_run("b", near="11p1e11 11"))
+    (near,) = found.tasks
+    assert (near.n_b, near.only_a, near.dropped) == (8, 1, 2)
+    assert (found.difference_worst, found.difference_best) == pytest.approx((-0.3, 0.1))
+    assert found.left_out == ("far",)
+
+
+def test_other_numbers_of_episodes_meet_in_the_first(make_run):
+    def fewer(info):
+        info["plan"]["episodes"] = 4
+
+    found = compare(make_run("a", near="1111000000"), make_run("b", fewer, near="1110"))
+    assert (found.tasks[0].n_a, found.dropped) == (4, 0)
+
+
+def test_a_task_that_only_one_run_has_is_left_out(make_run):
+    def alone(info):
+        del info["plan"]["tasks"]["far"]
+
+    a, b = make_run("a", near="10", far="11"), make_run("b", alone, near="11")
+    assert compare(a, b).left_out == ("far",)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_nothing_in_common(make_run, paired):
+    for name, first, second in (("x", "??", "11"), ("y", "ee", "11")):
+        a, b = make_run(f"a{name}", near=first), make_run(f"b{name}", far=second)
+        with pytest.raises(UsageError, match="no episode in common whose success is known"):
+            compare(a, b, paired=paired)
+
+
+def test_success_that_is_reported_only_when_there_is_one(make_run):
+    found = compare(make_run("a", near="?1"), make_run("b", near="11"))
+    assert (found.tasks[0].successes_a, found.tasks[0].only_b) == (1, 1)
+
+
+def test_unpaired(make_run):
+    def another(info):
+        info["plan"]["seed"] = 7
+
+    a = make_run("a", near="1100110000", far="0000000000")
+    b = make_run("b", near="1111111111", far="1111111100")
+    found = compare(a, b, paired=False)
+    assert (found.paired, found.verdict, found.p_tasks) == (False, "better", None)
+    assert found.tasks[0].only_a is None
+    assert found.ci_low < found.difference < found.ci_high
+    assert "only_a" not in found.to_json() or found.to_json()["only_a"] is None
+
+
+def test_six_tasks_also_speak_of_tasks_like_these(make_run):
+    names = [f"t{i}" for i in range(6)]
+
+    def six(info):
+        info["plan"]["tasks"] = dict.fromkeys(names, INFO["plan"]["tasks"]["near"])
+        info["plan"]["suites"] = {"s": names}
+
+    a = make_run("a", six, **dict.fromkeys(names, "0000"))
+    b = make_run("b", six, **dict.fromkeys(names, "1110"))
+    assert compare(a, b).p_tasks == 2 / 2**6
+
+
+def test_where_there_is_no_run(tmp_path, make_run):
+    with pytest.raises(RunDirectoryError, match=r"has no run\.json"):
+        compare(tmp_path, make_run("a", near="1"))
+
+
+def test_margin(make_run):
+    found = compare(make_run("a", near="1" * 10), make_run("b", near="1" * 10))
+    assert found.not_worse_by(0.9)
+    assert not found.not_worse_by(0.01)
