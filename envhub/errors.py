@@ -279,6 +279,7 @@ class WorkerRaised(WorkerError):
         message: Its text.
         contract: Whether EnvHub itself raised it there, because a contract was broken.
         traceback: Its traceback, as text.
+        place: File, line and function of the last frame of the user's own code, if known.
     """
 
     def __init__(
@@ -291,13 +292,15 @@ class WorkerRaised(WorkerError):
         traceback: str = "",
         where: Literal["env", "policy"] = "env",
         log: str = "",
+        place: str = "",
     ) -> None:
-        plain = f"{kind}: {message}" if message else kind
-        super().__init__(doing, message if contract else plain, log=log)
+        text = message if contract else ": ".join(filter(None, (kind, message)))
+        super().__init__(doing, f"{text} ({place})" if place else text, log=log)
         self.kind = kind
         self.message = message
         self.contract = contract
         self.traceback = traceback
+        self.place = place
         self.where = where
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from envhub.errors import UsageError
+
 
 def cache_home() -> Path:
     """What can be fetched or built again: `$ENVHUB_HOME`, else the user's cache directory."""
@@ -115,3 +117,15 @@ def walk_tree(top: str) -> Iterator[tuple[str, os.stat_result]]:
                 yield entry.path, entry.stat(follow_symlinks=False)
                 if entry.is_dir(follow_symlinks=False):
                     left.append(entry.path)
+
+
+def expand_home(text: str) -> Path:
+    """Return the path with `~` replaced by the home directory.
+
+    Raises:
+        UsageError: There is no such user, or no home.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as exc:
+        raise UsageError(f"{text} is in the home of somebody unknown: write the path.") from exc

@@ -31,6 +31,8 @@ class EpisodeError:
     message: str
     step: int
     """The number of steps taken before the error."""
+    traceback: str | None = None
+    """The traceback of the env's or the policy's own code, if it raised."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from envhub import __version__
 from envhub.errors import (
     EnvHubError,
     ExitCode,
+    RunAborted,
     UnknownName,
     WorkerDied,
     WorkerRaised,
@@ -87,7 +88,7 @@ def main() -> None:
             errors="backslashreplace"
         )  # foreign texts on a terminal without UTF-8
     try:
-        code = group.main(standalone_mode=False)
+        code = group.main(prog_name="envhub", standalone_mode=False)
     except click.exceptions.Abort:
         code = ExitCode.INTERRUPTED
     except click.ClickException as exc:
@@ -107,6 +108,8 @@ def _advise(error: EnvHubError) -> str:
     match error:
         case WorkerRaised(contract=True):
             return ""
+        case RunAborted(__cause__=WorkerRaised(contract=False)):
+            return "\n--debug shows the traceback."
         case WorkerRaised(kind="ModuleNotFoundError"):
             if "# /// script" in error.message:
                 return "\n--debug shows the traceback."
@@ -125,5 +128,6 @@ def _trace(error: EnvHubError) -> str:
     import traceback
 
     in_host = "".join(traceback.format_exception(error)).rstrip()
-    in_worker = error.traceback if isinstance(error, WorkerRaised) else ""
+    raised = error.__cause__ if isinstance(error, RunAborted) else error
+    in_worker = raised.traceback if isinstance(raised, WorkerRaised) else ""
     return f"In the worker:\n{in_worker}\nIn the host:\n{in_host}" if in_worker else in_host

@@ -9,6 +9,7 @@ from envhub.cli.options import (
     debug_option,
     env_arg_option,
     json_option,
+    local_path,
     parse_args,
     policy_timeout_option,
     source_options,
@@ -16,8 +17,10 @@ from envhub.cli.options import (
 from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
 from envhub.cli.show import show_run
 from envhub.errors import ExitCode, UsageError
+from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
+from envhub.policies.find import read_policy
 from envhub.results.run import Run
 from envhub.types import Limits, SourceOptions, Value
 
@@ -80,15 +83,21 @@ from envhub.types import Limits, SourceOptions, Value
     "--retries", type=click.IntRange(min=0), default=1, help="Retries of an episode that failed."
 )
 @click.option(
+    "--max-errors",
+    type=click.IntRange(min=1),
+    default=MAX_ERRORS,
+    help="Stop after so many equal errors in a row, if no episode was played to its end yet.",
+)
+@click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    callback=local_path,
     show_default="runs/NAME-TIME",
     help="New directory for the run.",
 )
 @click.option(
     "--continue", "continuing", is_flag=True, help="Continue the run in --out, or start it there."
 )
-@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR", help="Resume a run.")
+@click.option("--resume", callback=local_path, metavar="DIR", help="Resume a run.")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
 @json_option
@@ -127,8 +136,13 @@ def command(
     try:
         if resume is not None:
             _refuse_changes(context, ref)
-            consent = options.trust_remote_code
-            run = resume_run(resume, workers, watcher, trust_remote_code=consent)
+            run = resume_run(
+                resume,
+                workers,
+                watcher,
+                trust_remote_code=options.trust_remote_code,
+                max_errors=request_options["max_errors"],
+            )
         else:
             request = _request(
                 ref, workers=workers, watcher=watcher, options=options, **request_options
@@ -169,6 +183,7 @@ def _request(
     seed: int,
     max_steps: int | None,
     retries: int,
+    max_errors: int,
     out: Path | None,
     env_args: dict[str, Value],
     limits: Limits,
@@ -180,7 +195,7 @@ def _request(
         watcher.message("No --policy: evaluating random actions.")
     return EvalRequest(
         ref=ref,
-        policy=policy or "random",
+        policy="random" if policy is None else read_policy(policy),
         suites=suites,
         tasks=tasks,
         episodes=episodes,
@@ -191,6 +206,7 @@ def _request(
         policy_args=policy_args,
         limits=limits,
         retries=retries,
+        max_errors=max_errors,
         out=out,
         options=options,
     )
@@ -198,7 +214,9 @@ def _request(
 
 def _refuse_changes(context: click.Context, ref: str | None) -> None:
     """Refuse options that --resume cannot change: all but speed, output and consent."""
-    changeable = {"resume", "workers", "quiet", "as_json", "ref", "trust_remote_code"}
+    changeable = {
+        *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code")
+    }
     for name in context.params:
         origin = context.get_parameter_source(name)
         if name not in changeable and origin is not click.core.ParameterSource.DEFAULT:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, message, show_download
+from envhub.cli.options import debug_option, local_path, message, show_download
 from envhub.errors import UsageError
 from envhub.refs import HubRef, parse
 from envhub.sources.fetch import obtain, resolve
@@ -15,7 +15,7 @@ from envhub.sources.store import Stored
 
 @click.command("lock")
 @click.argument("ref")
-@click.option("--out", type=click.Path(path_type=Path), default=LOCK, help="Lock file to write.")
+@click.option("--out", callback=local_path, default=LOCK, help="Lock file to write.")
 @click.option("--private", is_flag=True, help="Use your token to read a private repository.")
 @debug_option
 def command(ref: str, *, out: Path, private: bool) -> None:

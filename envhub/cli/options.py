@@ -7,11 +7,13 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import fields
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from envhub.errors import UsageError, printable
+from envhub.files import expand_home
 from envhub.types import Limits, SourceOptions, Value
 
 if TYPE_CHECKING:
@@ -25,15 +27,41 @@ SPACE_COLUMNS = 800
 """What a space may fill; that of a robot with many cameras is long."""
 
 
+def local_path(
+    _ctx: click.Context, param: click.Parameter, value: str | Path | None
+) -> Path | None:
+    """Turn the text of an option into a path: `~` is expanded, and an empty text is refused."""
+    if value is None or isinstance(value, Path):
+        return value
+    if not value.strip():  # which Python takes for this directory
+        raise UsageError(f"{param.opts[0]} is empty: name a path.")
+    if "\0" in value:
+        raise UsageError(f"{value!r} is not a path.")
+    return expand_home(value)
+
+
 def json_option(command: Command) -> Command:
     """Add `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def debug_option(command: Command) -> Command:
-    """Add `--debug`; read by `envhub.cli.main`, which shows the traceback."""
-    text = "Show tracebacks."
-    return click.option("--debug", is_flag=True, expose_value=False, help=text)(command)
+    """Add `--debug`; `envhub.cli.main` reads it too, for errors that end a command."""
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=_note_debug, help="Show tracebacks."
+    )(command)
+
+
+def debugging() -> bool:
+    """Whether the command that runs was given `--debug`."""
+    return bool(click.get_current_context().meta.get(_DEBUG))
+
+
+def _note_debug(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001
+    context.meta[_DEBUG] = value
+
+
+_DEBUG = "envhub.debug"
 
 
 def source_options(command: Command) -> Command:
@@ -134,9 +162,13 @@ def parse_args(option: str, texts: tuple[str, ...]) -> dict[str, Value]:
     return parsed
 
 
-def parse_limits(text: str, known: tuple[str, ...]) -> Limits:
+def parse_limits(text: str | None, known: tuple[str, ...]) -> Limits:
     """Parse `start=300,step=60`; limits that are not named keep their defaults."""
     limits: dict[str, float] = {}
+    if text is None:
+        return Limits()
+    if not text.strip(", "):
+        raise UsageError("--timeout is empty: write e.g. --timeout start=300,step=60.")
     for part in filter(None, text.split(",")):
         name, equals, number = part.partition("=")
         name, number = (name.strip(), number) if equals else ("start", part)
@@ -180,7 +212,6 @@ def _timeout_option(command: Command, phases: tuple[str, ...]) -> Command:
         "--timeout",
         "limits",
         metavar="PHASE=SECONDS,...",
-        default="",
         show_default=defaults,
         callback=lambda _ctx, _param, text: parse_limits(text, phases),
         help="Time limit per phase; a bare number is the limit for start.",

@@ -7,7 +7,7 @@ import click
 
 from envhub.cli.options import debug_option, json_option, message, one_line, show_download
 from envhub.errors import UnknownName, UsageError
-from envhub.refs import HubRef, NameRef, PathRef, parse
+from envhub.refs import HubRef, NameRef, PathRef
 from envhub.runtime import build_cache
 from envhub.runtime.provision import build, file_requirements, rebuild_line, requirements_of
 from envhub.runtime.resolve import forget
@@ -65,13 +65,13 @@ def build_one(ref: str, *, private: bool, locked: bool, quiet: bool) -> None:
         envhub runtime build ./my_env
         envhub runtime build owner/repo@<commit> --locked
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    from envhub.sources.find import locate, read_reference
+
     progress = (lambda _: None) if quiet else message
-    match parse(ref):
+    match read_reference(ref):
         case NameRef(name=name):
             built = _build_installed(name, progress)
         case PathRef() as path:
-            from envhub.sources.find import locate
-
             source = locate(path)
             built = build(
                 *requirements_of(source, None),

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, json_option
+from envhub.cli.options import debug_option, debugging, json_option, local_path
 from envhub.cli.table import render
 from envhub.errors import printable
+from envhub.records import EpisodeError
 from envhub.results.paste import header, paste_line
 from envhub.results.run import Run, open_run
 from envhub.results.summary import to_json
 
 
 @click.command("show")
-@click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="RUN", callback=local_path)
 @json_option
 @debug_option
 def command(directory: Path, *, as_json: bool) -> None:
@@ -55,13 +56,18 @@ def show_run(run: Run, *, as_json: bool) -> None:
 def _first_errors(run: Run) -> list[str]:
     """Describe the first error of each type, with the number of such errors."""
     counts: dict[tuple[str, str], int] = {}
-    examples: dict[tuple[str, str], str] = {}
+    examples: dict[tuple[str, str], EpisodeError] = {}
     for record in run.records():
         if record.error is not None:
             key = (record.status, record.error.type)
             counts[key] = counts.get(key, 0) + 1
-            examples.setdefault(key, record.error.message)
+            examples.setdefault(key, record.error)
     return [
-        f"\n{count}x {status}, the first: {examples[status, error]}"
+        f"\n{count}x {status}, the first: {_describe(examples[status, error])}"
         for (status, error), count in counts.items()
     ]
+
+
+def _describe(error: EpisodeError) -> str:
+    trace = error.traceback.rstrip() if error.traceback and debugging() else ""
+    return f"{error.message}\n{trace}" if trace else error.message

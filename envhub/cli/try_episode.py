@@ -18,6 +18,7 @@ from envhub.cli.options import (
     excerpt,
     get_source,
     json_option,
+    local_path,
     message,
     source_options,
     timeout_option,
@@ -43,7 +44,7 @@ from envhub.worker.envcalls import success_of
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    callback=local_path,
     show_default="in a temporary directory",
     help="PNG file for the picture.",
 )
@@ -79,7 +80,8 @@ def command(
     described = describe(
         spec, options.runtime, locked=options.locked, message=message, progress=message
     )
-    suite, tasks = next(iter(select(described.benchmark, (), (task,) if task else ()).items()))
+    selected = select(described.benchmark, (), () if task is None else (task,))
+    suite, tasks = next(iter(selected.items()))
     chosen = limited(tasks[0], max_steps)
     lazy = LazySpec(described, options.runtime)
     with LazyVectorEnv(lazy, suite, chosen.name, 1) as env:

@@ -5,6 +5,7 @@ that wait for actions to `waiting`. `pump` starts the actor's next work, whose r
 takes as an event.
 """
 
+from pathlib import Path
 from typing import Any, Protocol
 
 from envhub.errors import EnvHubError, WorkerRaised
@@ -12,10 +13,12 @@ from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyR
 from envhub.evaluation.job import Job
 from envhub.evaluation.process_actor import ProcessActor
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
+from envhub.host.log import add_to_log
 from envhub.host.waiting import WorkerPoller
 from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context
 from envhub.policies.load import ObservationView, context_of, make_caller, wrap_policy
+from envhub.tracebacks import place_of, trace_of
 from envhub.types import HERE, Benchmark, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.spaces import Spaces
 from envhub.wire.values import Array
@@ -67,7 +70,7 @@ class Actor(Protocol):
 def make_actor(job: Job, poller: WorkerPoller) -> Actor:
     """Make the first actor; the placement of the policy is known once the policy is made."""
     if job.workers == 0 or not isinstance(job.policy, PolicySource):
-        return InlineActor(job.policy, job.benchmark)
+        return InlineActor(job.policy, job.benchmark, _policy_log(job))
     return InWorkerActor(job) if job.in_worker else make_process_actor(job, poller)
 
 
@@ -77,10 +80,13 @@ def make_process_actor(job: Job, poller: WorkerPoller) -> ProcessActor:
     A policy of a confined benchmark refuses to be loaded there: see `envhub.loader`.
     """
     assert isinstance(job.policy, PolicySource)
-    log = job.logs / "policy.log" if job.logs else None
     # A policy of the benchmark may need the packages of the benchmark's runtime.
     spec = PolicySpec(job.limits, job.spec.interpreter if job.in_worker else HERE)
-    return ProcessActor(job.policy, job.benchmark, spec, poller, log)
+    return ProcessActor(job.policy, job.benchmark, spec, poller, _policy_log(job))
+
+
+def _policy_log(job: Job) -> Path | None:
+    return job.logs / "policy.log" if job.logs else None
 
 
 class InWorkerActor:
@@ -143,13 +149,15 @@ class InlineActor:
     seconds = 0.0
     """Always 0: nothing else happens during a call, so waiting for more slots saves nothing."""
 
-    def __init__(self, policy: Any, benchmark: Benchmark) -> None:
+    def __init__(self, policy: Any, benchmark: Benchmark, log: Path | None) -> None:
         """Take a policy.
 
         Args:
             policy: A policy, or a `PolicySource` to make it from.
             benchmark: The benchmark that it is evaluated on.
+            log: A file for the tracebacks of its exceptions.
         """
+        self._log = log
         self.waiting: list[Slot] = []
         self.awaiting_policy: list[Slot] = []
         self._policy = policy
@@ -198,8 +206,11 @@ class InlineActor:
                 type(exc).__name__,
                 str(exc),
                 contract=contract,
+                traceback=trace_of(exc),
                 where="policy",
+                place=place_of(exc),
             )
+            add_to_log(self._log, error.traceback)
             error.__cause__ = exc
             self._event = PolicyFailure(batch, error, lost=False)
 

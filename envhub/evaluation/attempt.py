@@ -83,7 +83,8 @@ class Attempt:
                 status = "policy_error" if where == "policy" else "env_error"
         name = error.kind if isinstance(error, WorkerRaised) else type(error).__name__
         place: Any = "worker" if status == "worker_died" and where == "env" else where
-        recorded = EpisodeError(place, name, str(error), self.outcome.steps)
+        trace = error.traceback if isinstance(error, WorkerRaised) else None
+        recorded = EpisodeError(place, name, str(error), self.outcome.steps, trace or None)
         return self._record(status, "error", recorded, space)
 
     def _record(

@@ -7,8 +7,8 @@ from envhub.errors import ContractError, RunAborted, WorkerError
 _STARTS = 3
 """The number of failed starts in a row that abort a run."""
 
-_ALIKE = 12
-"""The number of attempts, from the first on, whose identical failure aborts a run."""
+MAX_ERRORS = 12
+"""The number of attempts in a row whose identical failure aborts a run, unless one has worked."""
 
 Process = Literal["worker", "policy"]
 
@@ -16,13 +16,16 @@ Process = Literal["worker", "policy"]
 class CircuitBreaker:
     """Counts failures, and aborts the run when there are too many."""
 
-    def __init__(self) -> None:
-        self._failures: list[str] | None = []
+    def __init__(self, max_errors: int = MAX_ERRORS) -> None:
+        self._max_errors = max_errors
+        self._last: tuple[str, str] | None = None
+        self._alike = 0
+        self._worked = False
         self._starts: dict[Process, int] = {"worker": 0, "policy": 0}
 
     def worked(self) -> None:
         """Note that an episode was played to its end."""
-        self._failures = None
+        self._worked = True
         self._starts = {"worker": 0, "policy": 0}
 
     def started(self, process: Process) -> None:
@@ -40,16 +43,18 @@ class CircuitBreaker:
             raise RunAborted(f"No {process} can be started any more. {error}") from error
 
     def failed(self, error: WorkerError | ContractError) -> None:
-        """Note that an attempt has failed; a failure of the policy is a result, and not counted.
+        """Note that an attempt has failed, in the env or in the policy.
 
         Raises:
-            RunAborted: No attempt ever worked, and every failure of the env was the same.
+            RunAborted: No attempt ever worked, and the last ones failed with the same error.
         """
-        if self._failures is None or getattr(error, "where", "env") == "policy":
+        if self._worked:
             return
-        self._failures.append(getattr(error, "problem", str(error)))
-        attempts = len(self._failures)
-        if attempts >= _ALIKE and len(set(self._failures)) == 1:
+        failure = getattr(error, "where", "env"), getattr(error, "problem", str(error))
+        self._alike = self._alike + 1 if failure == self._last else 1
+        self._last = failure
+        if self._alike >= self._max_errors:
             raise RunAborted(
-                f"The first {attempts} attempts failed with the same error. {error}"
+                f"No episode was played to its end, and {self._alike} attempts in a row failed "
+                f"with the same error; --max-errors allows more. {error}"
             ) from error

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.plan import Plan
 from envhub.records import Episode
 from envhub.types import Benchmark, Limits, WorkerSpec
@@ -26,6 +27,8 @@ class Job:
     workers: int
     """0: everything in this process."""
     retries: int
+    max_errors: int = MAX_ERRORS
+    """Equal errors in a row, before any episode has worked, that abort the run."""
     logs: Path | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from envhub.errors import UnknownName, UsageError
@@ -108,31 +109,64 @@ def select(
         benchmark: The benchmark to select from.
         suites: Names or comma lists of names; none: the benchmark's default, or any suite if
             tasks are named; `all`: every suite.
-        tasks: Names or comma lists of names; none: all tasks of the suites.
+        tasks: Names or comma lists of names; none: all tasks of the suites. `suite/task` is the
+            task of that suite, and `*`, `?` and `[...]` stand for characters as in a shell.
 
     Raises:
         UnknownName: No suite or task has such a name; suggests similar ones.
+        UsageError: A name is empty.
     """
-    suite_names, task_names = _names(suites), _names(tasks)
+    suite_names, task_names = _names(suites, "suite"), _names(tasks, "task")
     chosen = _suites(benchmark, suite_names)
     if not task_names:
         return {suite: benchmark.suites[suite] for suite in chosen}
     if not suite_names:
         chosen = (*chosen, *(suite for suite in benchmark.suites if suite not in chosen))
-    known = {task.name for suite in chosen for task in benchmark.suites[suite]}
+    selected: dict[str, set[str]] = {suite: set() for suite in chosen}
     for name in task_names:
-        if name not in known:
+        hits = _find_tasks(benchmark, chosen, name, once=not suite_names)
+        if not hits:
             noun = f"task of {', '.join(chosen)}" if suite_names else "task"
-            raise UnknownName(noun, name, known)
-    selected: dict[str, tuple[Task, ...]] = {}
-    left = set(task_names)
-    for suite in chosen:
-        hits = tuple(task for task in benchmark.suites[suite] if task.name in left)
-        if hits:
-            selected[suite] = hits
-        if not suite_names:  # each task once, in the first suite that has it
-            left -= {task.name for task in hits}
-    return selected
+            raise UnknownName(noun, name, _known(benchmark, chosen, full="/" in name))
+        for suite, task in hits:
+            selected[suite].add(task)
+    return {
+        suite: tuple(task for task in benchmark.suites[suite] if task.name in selected[suite])
+        for suite in chosen
+        if selected[suite]
+    }
+
+
+def _find_tasks(
+    benchmark: Benchmark, suites: Iterable[str], name: str, *, once: bool
+) -> list[tuple[str, str]]:
+    """Return the suites and tasks that a name means.
+
+    Args:
+        benchmark: The benchmark to select from.
+        suites: The suites to look in.
+        name: `task` or `suite/task`, perhaps with `*`, `?` and `[...]`.
+        once: Whether a task without its suite is taken only in the first one that has it.
+    """
+    suite_pattern, slash, task_pattern = name.rpartition("/")
+    hits = [
+        (suite, task.name)
+        for suite in suites
+        if not slash or fnmatchcase(suite, suite_pattern)
+        for task in benchmark.suites[suite]
+        if fnmatchcase(task.name, task_pattern)
+    ]
+    if slash or not once:
+        return hits
+    first: dict[str, str] = {}
+    for suite, task in hits:
+        first.setdefault(task, suite)
+    return [(suite, task) for task, suite in first.items()]
+
+
+def _known(benchmark: Benchmark, suites: Iterable[str], *, full: bool) -> set[str]:
+    tasks = ((suite, task.name) for suite in suites for task in benchmark.suites[suite])
+    return {f"{suite}/{task}" if full else task for suite, task in tasks}
 
 
 def _suites(benchmark: Benchmark, named: tuple[str, ...]) -> tuple[str, ...]:
@@ -144,8 +178,12 @@ def _suites(benchmark: Benchmark, named: tuple[str, ...]) -> tuple[str, ...]:
     return named or benchmark.default or tuple(benchmark.suites)
 
 
-def _names(texts: Iterable[str]) -> tuple[str, ...]:
+def _names(texts: Iterable[str], kind: str) -> tuple[str, ...]:
     """Split comma lists into names, each once; a single text is one list."""
-    listed = (texts,) if isinstance(texts, str) else texts
-    parts = (part.strip() for text in listed for part in text.split(","))
-    return tuple(dict.fromkeys(part for part in parts if part))
+    names: list[str] = []
+    for text in (texts,) if isinstance(texts, str) else texts:
+        parts = [part.strip() for part in text.split(",") if part.strip()]
+        if not parts:
+            raise UsageError(f"The name of a {kind} is empty: name one, or leave --{kind} out.")
+        names.extend(parts)
+    return tuple(dict.fromkeys(names))

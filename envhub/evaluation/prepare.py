@@ -57,6 +57,7 @@ class Prepared:
             in_worker=self.in_worker,
             workers=workers,
             retries=self.request.retries,
+            max_errors=self.request.max_errors,
             logs=logs,
         )
 

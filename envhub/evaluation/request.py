@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from envhub.errors import PluginError
+from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
 from envhub.records import EpisodeRecord
@@ -31,6 +32,8 @@ class EvalRequest:
     policy_args: Mapping[str, Value] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retries: int = 1
+    max_errors: int = MAX_ERRORS
+    """Equal errors in a row, before any episode has worked, that abort the run."""
     out: Path | None = None
     options: SourceOptions = field(default_factory=SourceOptions)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envhub.errors import RunDirectoryError
+from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine, OnRecord
 from envhub.evaluation.prepare import Prepared, foresee, prepare
 from envhub.evaluation.request import EvalRequest, Watcher
@@ -40,16 +41,21 @@ def start_run(request: EvalRequest, watcher: Watcher) -> Run:
     """Evaluate a policy on a benchmark, in a new run directory."""
     source = find_source(request.ref, request.options, message=watcher.message)
     directory = request.out or _default_directory(request.ref)
-    create_directory(directory)
+    parents = create_directory(directory)
     try:
         return _evaluate(request, source, directory, watcher, before=None)
     except BaseException:
-        discard_directory(directory)
+        discard_directory(directory, parents)
         raise
 
 
 def resume_run(
-    directory: Path, workers: int | None, watcher: Watcher, *, trust_remote_code: bool = False
+    directory: Path,
+    workers: int | None,
+    watcher: Watcher,
+    *,
+    trust_remote_code: bool = False,
+    max_errors: int = MAX_ERRORS,
 ) -> Run:
     """Run the episodes that are missing or failed, of a run that this user began.
 
@@ -59,6 +65,7 @@ def resume_run(
         watcher: Receives the progress.
         trust_remote_code: Agree to run the Hub's code at the commit that the run names. The
             directory cannot give this consent: people pass directories around.
+        max_errors: Equal errors in a row, before any episode has worked, that abort the run.
 
     Raises:
         RunDirectoryError: The directory has no run, this user did not begin it, or its benchmark
@@ -66,7 +73,9 @@ def resume_run(
     """
     manifest = _read_begun(directory, obey=True)
     request = replace(
-        _request_of(manifest, directory, trust_remote_code=trust_remote_code), workers=workers
+        _request_of(manifest, directory, trust_remote_code=trust_remote_code),
+        workers=workers,
+        max_errors=max_errors,
     )
     benchmark = manifest["benchmark"]
     ref = benchmark["path"] if benchmark["kind"] == "local" else benchmark["ref"]

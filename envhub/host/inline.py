@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from envhub.errors import UsageError, WorkerError, WorkerRaised
+from envhub.host.log import add_to_log
 from envhub.types import FileSource, WorkerSpec
 from envhub.wire.messages import (
     Failed,
@@ -24,7 +25,7 @@ from envhub.wire.messages import (
 class InlineWorker:
     """Offers what the engine uses of a `Worker`; `ask` returns when the request is answered."""
 
-    def __init__(self, name: str, spec: WorkerSpec) -> None:
+    def __init__(self, name: str, spec: WorkerSpec, log: Path | None = None) -> None:
         from envhub.worker.session import Session
 
         if spec.confinement is not None:
@@ -40,6 +41,7 @@ class InlineWorker:
         # Foreign code runs where it would in a worker; in between, the caller is where it was.
         self._directory = spec.source.home if isinstance(spec.source, FileSource) else Path()
         self._fds: deque[int] = deque()
+        self._log = log
         self._session = Session(self)
 
     def next_id(self) -> int:
@@ -67,6 +69,7 @@ class InlineWorker:
         if type(reply) is not QuickStepped:
             check(request, reply)
         if isinstance(reply, Failed):
+            add_to_log(self._log, reply.traceback)
             self.outcome = WorkerRaised(
                 f"{verb} of {self.subject} in {self.name}",
                 reply.kind,
@@ -74,6 +77,7 @@ class InlineWorker:
                 contract=reply.contract,
                 traceback=reply.traceback,
                 where=reply.where,
+                place=reply.place,
             )
         else:
             self.outcome = reply

@@ -14,6 +14,17 @@ _FILE_LIMIT = 2**20
 _READ = 2**16
 
 
+def add_to_log(path: Path | None, text: str) -> None:
+    """Add a text to the log of something that runs in this process, up to the limit of logs."""
+    if path is None:
+        return
+    try:
+        with path.open("ab") as file:
+            file.write(text.encode()[: max(0, _FILE_LIMIT - file.tell())])
+    except OSError:  # a full disk, say: not a reason to end the run
+        return
+
+
 class Log:
     """The reading end of a worker's output."""
 
@@ -45,6 +56,10 @@ class Log:
             self._tail = (self._tail + data)[-_KEPT:]
             self._store(data)
         return True
+
+    def keep(self, text: str) -> None:
+        """Add a text of the host's to the file, which is not quoted as output."""
+        self._store(text.encode())
 
     def tail(self) -> str:
         """Return the last lines of the output."""

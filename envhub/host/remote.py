@@ -81,7 +81,7 @@ class RemoteEnv:
             inline: Whether to run the worker in this process, without time limits.
         """
         self.worker: Worker | InlineWorker = (
-            InlineWorker(name, spec) if inline else Worker(name, spec, log=log)
+            InlineWorker(name, spec, log) if inline else Worker(name, spec, log=log)
         )
         self.spec = spec
         self._limits = spec.limits

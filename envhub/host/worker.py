@@ -280,6 +280,8 @@ class Worker:
             self._settle(reply)
 
     def _raised(self, reply: Failed) -> WorkerError:
+        lines = "" if reply.contract else self._last_lines()  # EnvHub's own message says it all
+        self.log.keep(reply.traceback)
         return WorkerRaised(
             self._doing(),
             reply.kind,
@@ -287,7 +289,8 @@ class Worker:
             contract=reply.contract,
             traceback=reply.traceback,
             where=reply.where,
-            log="" if reply.contract else self._last_lines(),  # EnvHub's own message says it all
+            log=lines,
+            place=reply.place,
         )
 
     def _read_rest(self) -> None:

@@ -6,6 +6,7 @@ from importlib import metadata
 from pathlib import Path
 
 from envhub.errors import UnknownName, UsageError
+from envhub.files import expand_home
 from envhub.plugins import find
 from envhub.refs import PathRef
 from envhub.sources.find import locate
@@ -24,9 +25,31 @@ POLICIES = "envhub.policies"
 BUILTIN = {"random": "make_random", "zero": "make_zero"}
 """The policies of `envhub.policies.builtin`, and their factories."""
 
+_PATH_STARTS = ("./", "../", "/")
+
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 _FILE_OBJECT = re.compile(r"(.*\.py):([A-Za-z_]\w*)", re.DOTALL)
+
+
+def read_policy(text: str) -> str:
+    """Return the text of `--policy`; a file that exists is written with `./`, and `~` expanded.
+
+    Raises:
+        UsageError: The text is empty.
+    """
+    if not text.strip():
+        raise UsageError(
+            "The policy's name is empty: name one, such as random, ./policy.py or "
+            "package.module:name."
+        )
+    if text.startswith("~"):
+        return str(expand_home(text))
+    match = _FILE_OBJECT.fullmatch(text)
+    path = match[1] if match else text
+    if path.endswith(".py") and not text.startswith(_PATH_STARTS) and Path(path).is_file():
+        return f"./{text}"
+    return text
 
 
 def find_policy(
@@ -55,7 +78,7 @@ def find_policy(
         code = module or (source if isinstance(source, FileSource) else find(source.name).module)
         confined = confinement_of(source) is not None
         return PolicySource(code, name, dict(args), confined=confined), True
-    if text.startswith(("./", "../", "/")):
+    if text.startswith(_PATH_STARTS):
         return _policy_file(text, args), False
     name, _, argument = text.partition(":")
     points = {point.name: point for point in metadata.entry_points(group=POLICIES)}

@@ -140,8 +140,11 @@ class Journal:
             return file
 
 
-def create_directory(directory: Path) -> None:
+def create_directory(directory: Path) -> tuple[Path, ...]:
     """Make a new run's directory.
+
+    Returns:
+        Its parents that were made too, the innermost first.
 
     Raises:
         RunDirectoryError: It exists and is not empty, or cannot be made.
@@ -154,11 +157,18 @@ def create_directory(directory: Path) -> None:
                     f"Resume it with envhub eval --resume {directory}, or choose another --out."
                 )
             raise RunDirectoryError(f"{directory} exists and is not empty. {advice}")
+        missing = tuple(parent for parent in directory.parents if not parent.exists())
         (directory / "logs").mkdir(parents=True)
+        return missing
 
 
-def discard_directory(directory: Path) -> None:
-    """Remove the directory of a run that never began; a directory with a run is kept."""
+def discard_directory(directory: Path, parents: Iterable[Path] = ()) -> None:
+    """Remove the directory of a run that never began; a directory with a run is kept.
+
+    Args:
+        directory: Of the run.
+        parents: Its parents that were made for it, the innermost first; those that are empty go.
+    """
     if (directory / "run.json").exists():
         return
     for name in _FOLDERS:
@@ -166,7 +176,8 @@ def discard_directory(directory: Path) -> None:
     with suppress(OSError):
         for name in ("episodes.jsonl", ".lock"):
             (directory / name).unlink(missing_ok=True)
-        directory.rmdir()
+        for path in (directory, *parents):
+            path.rmdir()
 
 
 def check_directory(directory: Path) -> None:

@@ -5,10 +5,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from envhub.errors import RemoteCodeRefused, UsageError
+from envhub.errors import InvalidReference, RemoteCodeRefused, UnknownName, UsageError
+from envhub.files import expand_home
 from envhub.machine import resources
 from envhub.plugins import find
-from envhub.refs import HubRef, NameRef, PathRef, parse
+from envhub.refs import HubRef, NameRef, PathRef, Reference, parse
 from envhub.sandbox.choose import choose
 from envhub.sources.download import OnProgress
 from envhub.sources.fetch import leads_to, obtain, resolve
@@ -24,6 +25,8 @@ from envhub.types import (
     SourceOptions,
 )
 
+_MAX_FILE = 16 * 2**20
+"""Bytes of a Python file that is loaded; larger ones are data with a wrong name."""
 _LEAST_MB = 2048
 """The memory that a sandboxed worker may always use, however little is free."""
 
@@ -48,14 +51,51 @@ def find_source(
         RemoteCodeRefused: Nobody agreed to run the code.
         SourceError: The source is not available, or differs from its commit.
     """
-    match parse(text):
+    match read_reference(text):
         case NameRef(name=name):
-            find(name)
+            _find_plugin(name)
             return PluginSource(name)
         case PathRef() as ref:
             return locate(ref)
         case HubRef() as ref:
             return _find_on_hub(text, ref, options or SourceOptions(), message, on_progress)
+
+
+def read_reference(text: str) -> Reference:
+    """Turn text into a reference; `./` may be missing where only a local path can be meant.
+
+    Raises:
+        InvalidReference: The text is not a reference, and no path.
+    """
+    if isinstance(text, str) and text.startswith("~"):
+        text = str(expand_home(text))
+    try:
+        ref = parse(text)
+    except InvalidReference:
+        if isinstance(text, str) and _exists(text):
+            return parse(f"./{text}")
+        raise
+    if isinstance(ref, NameRef) and text.endswith(".py") and _exists(text):
+        return parse(f"./{text}")
+    return ref
+
+
+def _find_plugin(name: str) -> None:
+    try:
+        find(name)
+    except UnknownName as exc:
+        if not _exists(name):
+            raise
+        raise UsageError(
+            f"No benchmark called {name!r} is installed. For the local path write ./{name}"
+        ) from exc
+
+
+def _exists(text: str) -> bool:
+    try:
+        return bool(text) and Path(text).exists()
+    except (OSError, ValueError):  # too long for a path, or with a null character in it
+        return False
 
 
 def _find_on_hub(
@@ -135,6 +175,12 @@ def _locate(ref: PathRef, path: Path) -> FileSource:
         raise UsageError(f"{ref} does not exist.")
     elif path.suffix != ".py" or not path.is_file():
         raise UsageError(f"{ref} is not a Python file: name a .py file or a directory.")
+    size = path.stat().st_size
+    if size > _MAX_FILE:
+        raise UsageError(
+            f"{ref} has {size / 2**20:,.0f} MB, and a Python file at most {_MAX_FILE // 2**20}: "
+            "name the file with the code."
+        )
     file = path.resolve(strict=True)
     with file.open("rb") as opened:  # an unreadable file fails here, not in a worker
         opened.read(1)

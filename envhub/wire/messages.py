@@ -263,6 +263,8 @@ class Failed(_Message, frozen=True):
     contract: bool
     """Whether the message is EnvHub's own, which needs no traceback."""
     where: Literal["env", "policy"] = "env"
+    place: Text = ""
+    """File, line and function of the last frame of the user's own code, if there is one."""
 
 
 class PolicyLoaded(_Message, frozen=True):

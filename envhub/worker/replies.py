@@ -1,10 +1,10 @@
 """Turning requests into answers; exceptions of foreign code become answers too."""
 
-import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from envhub.errors import ContractError, EnvHubError
+from envhub.tracebacks import place_of, trace_of
 from envhub.wire.frames import MAX_FRAME
 from envhub.wire.messages import Failed, Reply, Request, encode
 
@@ -49,8 +49,9 @@ def encoded(reply: Reply) -> bytes:
 def failure(number: int, exc: BaseException, where: Where) -> bytes:
     """Encode the answer to a request whose handler raised an exception."""
     contract = isinstance(exc, EnvHubError)
-    text, trace = _cut(str(exc)), _cut("".join(traceback.format_exception(exc)))
-    return encode(Failed(number, _cut(type(exc).__name__), text, trace, contract, where))
+    kind, text = _cut(type(exc).__name__), _cut(str(exc))
+    trace, place = _cut(trace_of(exc)), _cut(place_of(exc))
+    return encode(Failed(number, kind, text, trace, contract, where, place))
 
 
 def _cut(text: str) -> str:

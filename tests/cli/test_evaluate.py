@@ -8,6 +8,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -279,8 +280,146 @@ class TestExitCodes:
             *("--env-arg", f"gate={gate}", "--retries", 0, "--out", out),
         )
         refused(
-            answer, 4, "The first 12 attempts failed with the same error.", "the ground gave way"
+            answer, 4, "12 attempts in a row failed with the same error;", "the ground gave way"
         )
+
+
+class TestTracebacks:
+    """What the user's own code raised: where in the sentence, whole in the logs and the record."""
+
+    @pytest.mark.parametrize(("workers", "log"), [(0, "policy.log"), (1, "policy.log")])
+    def test_of_a_policy(self, out, workers, log):
+        question = (
+            *("eval", "./run_walk", "--task", "near", "--episodes", 2, "--retries", 0),
+            *("--policy", f"{WALKERS}:fails", "--workers", workers, "--out", out),
+        )
+        answer = envhub(*question)
+        line = 1 + WALKERS.read_text().splitlines().index(
+            '            raise RuntimeError("I fell\\x1b[2J")'
+        )
+        assert answer.code == 1
+        assert f"I fell\\x1b[2J (walkers.py, line {line}, in act)" in answer.err
+        assert "Traceback" not in answer.err
+        error = outcomes(out)["near", 1]["error"]
+        assert error["traceback"].startswith("Traceback (most recent call last):\n  File ")
+        assert f'walkers.py", line {line}, in act' in error["traceback"]
+        assert "envhub/evaluation" not in error["traceback"]
+        assert error["traceback"] in (out / "logs" / log).read_text()
+        again = envhub("eval", "--resume", out, "--workers", workers, "--debug")
+        assert again.code == 1
+        assert f'walkers.py", line {line}, in act' in again.err
+
+    @pytest.mark.parametrize("workers", [0, 1])
+    def test_of_an_env(self, out, gate, workers):
+        (gate / "near.1.raise").touch()
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 3, "--policy", "zero"),
+            *("--env-arg", f"gate={gate}", "--retries", 0, "--workers", workers, "--out", out),
+        )
+        assert re.search(
+            r"RuntimeError: the ground gave way \(env.py, line \d+, in _pass\)", answer.err
+        )
+        trace = outcomes(out)["near", 1]["error"]["traceback"]
+        assert ", in reset\n" in trace
+        assert trace in (out / "logs" / "worker-0.log").read_text()
+
+    @pytest.mark.parametrize("workers", [0, 1])
+    def test_of_a_policy_that_cannot_be_made(self, out, workers):
+        question = ("eval", "./run_walk", "--policy", f"{WALKERS}:unmade", "--workers", workers)
+        answer = envhub(*question, "--out", out)
+        refused(answer, 4, "ValueError: no weights (walkers.py, line ", "--debug shows the trace")
+        assert "no weights" in (out / "logs" / "policy.log").read_text()
+        shown = envhub(*question, "--out", f"{out}2", "--debug").err
+        assert re.search(r'In the worker:\nTraceback .*\n  File ".*/walkers.py", line', shown)
+
+
+class TestMaxErrors:
+    @pytest.mark.parametrize(("most", "recorded"), [(3, 2), (5, 4)])
+    def test_equal_errors_of_the_policy_stop_the_run(self, out, tmp_path, most, recorded):
+        (tmp_path / "bad.py").write_text(
+            "class Bad:\n    def act(self, obs, episodes):\n        raise ValueError('no')\n\n"
+            "def make_policy(*_):\n    return Bad()\n"
+        )
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 50, "--workers", 0),
+            *("--policy", tmp_path / "bad.py", "--retries", 0, "--max-errors", most, "--out", out),
+        )
+        refused(
+            answer,
+            4,
+            f"{most} attempts in a row failed with the same error; --max-errors allows more.",
+            "ValueError: no (bad.py, line 3, in act)",
+            "--debug shows the traceback.",
+        )
+        assert counted(out) == recorded
+        again = envhub("eval", "--resume", out, "--workers", 0, "--max-errors", 2)
+        refused(again, 4, "2 attempts in a row failed")
+
+
+class TestComfort:
+    @pytest.mark.parametrize(
+        ("option", "said"),
+        [
+            ("--policy", "The policy's name is empty: name one, such as random"),
+            ("--suite", "The name of a suite is empty: name one, or leave --suite out."),
+            ("--task", "The name of a task is empty: name one, or leave --task out."),
+            ("--timeout", "--timeout is empty: write e.g. --timeout start=300,step=60."),
+            ("--out", "--out is empty: name a path."),
+            ("--resume", "--resume is empty: name a path."),
+        ],
+    )
+    @pytest.mark.parametrize("text", ["", " "])
+    def test_an_empty_option_is_an_error(self, tmp_path, monkeypatch, option, said, text):
+        monkeypatch.chdir(tmp_path)
+        with pytest.raises(UsageError, match=re.escape(said)):
+            evaluate_command.main(
+                [str(WALK), "--workers", "0", option, text], standalone_mode=False
+            )
+        assert list(tmp_path.iterdir()) == []
+
+    def test_paths_are_understood_without_a_dot(self, place):
+        """Where nothing else can be meant; a bare directory could be an installed benchmark."""
+        question = ("--policy", "policy.py", "--task", "near", "--episodes", 1, "--workers", 0)
+        (place / "deep" / "er").mkdir(parents=True)
+        shutil.copytree(place / "walk", place / "deep" / "er" / "walk")
+        answer = envhub("eval", "deep/er/walk", *question, "--out", "a", cwd=place)
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out.startswith("deep/er/walk, policy ./policy.py\n")
+        shutil.copy(place / "walk" / "env.py", place / "lone.py")
+        answer = envhub("eval", "lone.py", *question, "--out", "b", cwd=place)
+        assert (answer.code, answer.err) == (0, "")
+        refused(
+            envhub("eval", "walk", *question, cwd=place),
+            2,
+            "No benchmark called 'walk' is installed. For the local path write ./walk",
+        )
+
+    def test_home_is_expanded(self, place):
+        answer = envhub(
+            *("eval", "~/walk", "--policy", "~/policy.py", "--task", "near", "--episodes", 1),
+            *("--workers", 0, "--out", "~/new"),
+            cwd=Path("/"),
+            HOME=str(place),
+        )
+        assert answer.code == 0, answer.err
+        assert answer.out.splitlines()[-1] == str(place / "new")
+        answer = envhub("eval", "--resume", "~/new", cwd=Path("/"), HOME=str(place))
+        assert answer.code == 0, answer.err
+        refused(envhub("eval", "~nobody-there/x", cwd=place), 2, "in the home of somebody unknown")
+
+    def test_python_dash_m(self, place):
+        command = [sys.executable, "-m", "envhub", "show", "run"]
+        done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == envhub("show", "run", cwd=place).out
+        done = subprocess.run([*command[:3], "--help"], capture_output=True, text=True)
+        assert done.stdout.startswith("Usage: envhub [OPTIONS]")
+
+    def test_the_parents_of_out_do_not_stay_behind(self, tmp_path):
+        (tmp_path / "kept").mkdir()
+        out = tmp_path / "kept" / "a" / "b" / "run"
+        refused(envhub("eval", "./raises", "--policy", "zero", "--workers", 0, "--out", out), 4, "")
+        assert list((tmp_path / "kept").iterdir()) == []
 
 
 class TestDirectories:

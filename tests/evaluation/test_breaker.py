@@ -19,12 +19,22 @@ def test_the_same_error_from_the_start():
 
 
 @pytest.mark.parametrize(
-    "other", [raised("another one"), ContractError("The env gave the reward nan at step 3.")]
+    "other",
+    [
+        raised("another one"),
+        raised(where="policy"),
+        ContractError("The env gave the reward nan at step 3."),
+    ],
 )
-def test_different_errors_are_results(other):
+def test_errors_are_counted_while_they_are_the_same(other):
     breaker = CircuitBreaker()
-    breaker.failed(other)
-    for _ in range(40):
+    for _ in range(4):
+        for _ in range(11):
+            breaker.failed(raised())
+        breaker.failed(other)
+    for _ in range(11):
+        breaker.failed(raised())
+    with pytest.raises(RunAborted):
         breaker.failed(raised())
 
 
@@ -35,10 +45,13 @@ def test_one_success_is_enough():
         breaker.failed(raised())
 
 
-def test_a_policy_that_fails_is_a_result():
-    breaker = CircuitBreaker()
-    for _ in range(40):
-        breaker.failed(raised(where="policy"))
+@pytest.mark.parametrize("where", ["env", "policy"])
+def test_the_policy_is_stopped_as_the_env_is(where):
+    breaker = CircuitBreaker(3)
+    breaker.failed(raised(where=where))
+    breaker.failed(raised(where=where))
+    with pytest.raises(RunAborted, match="3 attempts in a row failed with the same error; --max-"):
+        breaker.failed(raised(where=where))
 
 
 @pytest.mark.parametrize("process", ["worker", "policy"])

@@ -296,7 +296,7 @@ def test_a_run_in_which_nothing_works_stops(where, what):
     seen = []
     task = "mute" if where == "constructor" else "at-end"
     with pytest.raises(
-        RunAborted, match=r"The first 12 attempts failed with the same error. .*of task"
+        RunAborted, match=r"12 attempts in a row failed with the same error; .*of task"
     ) as caught:
         play(
             workers=0,
@@ -316,10 +316,13 @@ def test_a_run_in_which_something_works_goes_on():
     assert [record.status for record in outcome.records] == ["ok", "env_error"] * 15
 
 
-def test_a_policy_that_never_works_is_a_result():
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_policy_that_never_works_stops_the_run(workers):
     never = load_policy(kind="faulty", where="start", what="raises", every=True)
-    outcome = play(never, workers=0)
-    assert {record.status for record in outcome.records} == {"policy_error"}
+    seen = []
+    with pytest.raises(RunAborted, match="12 attempts in a row failed with the same error"):
+        play(never, workers=workers, tasks=("at-end",), episodes=1000, watch=seen.append)
+    assert [record.status for record in seen] == ["policy_error"] * 11
 
 
 def test_workers_that_cannot_load_the_benchmark():

@@ -1,6 +1,6 @@
 import pytest
 
-from envhub.errors import UnknownName
+from envhub.errors import UnknownName, UsageError
 from envhub.evaluation.plan import select
 from envhub.types import Benchmark, Task
 
@@ -26,7 +26,6 @@ WITH_ALL = Benchmark("arm", ":make", {"easy": (REACH,), "all": (PUSH, PICK)}, de
         (BENCHMARK, ["easy,held-out"], (), {"easy": "reach push", "held-out": "open"}),
         (BENCHMARK, "easy , held-out,,", (), {"easy": "reach push", "held-out": "open"}),
         (BENCHMARK, ["easy", "easy"], (), {"easy": "reach push"}),
-        (BENCHMARK, ["", " "], (), {"hard": "pick open push"}),
         (BENCHMARK, iter(["easy"]), iter(["push"]), {"easy": "push"}),
         # Every suite, unless one is called so
         (
@@ -49,6 +48,16 @@ WITH_ALL = Benchmark("arm", ":make", {"easy": (REACH,), "all": (PUSH, PICK)}, de
         (BENCHMARK, (), ["open", "reach"], {"hard": "open", "easy": "reach"}),
         (BENCHMARK, (), "reach,open", {"hard": "open", "easy": "reach"}),
         (NO_DEFAULT, (), ["push", "open"], {"easy": "push", "hard": "open"}),
+        # Of one suite, and by pattern
+        (BENCHMARK, (), ["easy/push"], {"easy": "push"}),
+        (BENCHMARK, (), ["easy/push", "push"], {"hard": "push", "easy": "push"}),
+        (BENCHMARK, ["hard"], ["hard/push"], {"hard": "push"}),
+        (BENCHMARK, (), ["p*"], {"hard": "pick push"}),
+        (BENCHMARK, (), ["*"], {"hard": "pick open push", "easy": "reach"}),
+        (BENCHMARK, (), ["pic?,[r]each"], {"hard": "pick", "easy": "reach"}),
+        (BENCHMARK, (), ["*/open"], {"hard": "open", "held-out": "open"}),
+        (BENCHMARK, (), ["h*/*"], {"hard": "pick open push", "held-out": "open"}),
+        (BENCHMARK, ["easy", "hard"], ["pu*"], {"easy": "push", "hard": "push"}),
         # In the benchmark's order
         (BENCHMARK, (), ["push", "pick", "push"], {"hard": "pick push"}),
         # In every suite that is named
@@ -87,3 +96,27 @@ def test_an_unknown_name_is_answered_with_the_closest(suites, tasks, problem, ma
         select(BENCHMARK, suites, tasks)
     assert problem in str(caught.value)
     assert caught.value.matches == matches
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", " , "])
+@pytest.mark.parametrize("kind", ["suite", "task"])
+def test_an_empty_name_is_refused(text, kind):
+    with pytest.raises(UsageError, match=f"^The name of a {kind} is empty: name one, or leave --"):
+        select(BENCHMARK, **{f"{kind}s": [text]})
+
+
+@pytest.mark.parametrize(
+    ("suites", "name", "said"),
+    [
+        ((), "easy/pusch", "No task is called 'easy/pusch'. Did you mean 'easy/push'"),
+        ((), "easy/pick", "No task is called 'easy/pick'. Did you mean 'hard/pick'"),
+        ((), "x*", "No task is called 'x*'. Available: open, pick, push, reach."),
+        (["easy"], "hard/push", "No task of easy is called 'hard/push'. Did you mean 'easy/push'"),
+        ((), "easy/hard/push", "No task is called 'easy/hard/push'."),
+        ((), "/push", "No task is called '/push'."),
+    ],
+)
+def test_what_matches_no_task_is_refused(suites, name, said):
+    with pytest.raises(UnknownName) as caught:
+        select(BENCHMARK, suites, [name])
+    assert str(caught.value).startswith(said)

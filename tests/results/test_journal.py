@@ -90,7 +90,7 @@ def test_a_line_is_as_documented(journal, directory):
     assert (content["return"], content["error"]) == (0.1 + 0.2, None)
     journal.append(failed(4), None)
     error = json.loads(lines(directory).splitlines()[1])["error"]
-    assert list(error) == ["where", "type", "message", "step"]
+    assert list(error) == ["where", "type", "message", "step", "traceback"]
 
 
 def test_an_episode_without_steps_has_no_actions(journal, directory):
