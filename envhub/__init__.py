@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from envhub.records import EpisodeRecord as EpisodeRecord
     from envhub.results.compare import Comparison as Comparison
     from envhub.results.compare import compare as compare
+    from envhub.results.report.page import report as report
     from envhub.results.run import Run as Run
     from envhub.results.run import open_run as open_run
     from envhub.results.summary import Summary as Summary
@@ -48,12 +49,13 @@ _HOMES = {
     "make_env": "envhub.api",
     "normalize": "envhub.worker.normalize",
     "open_run": "envhub.results.run",
+    "report": "envhub.results.report.page",
 }
 
 __all__ = [
     "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits", "Policy", "Run",
     "RunDirectoryError", "Summary", "Task", "UsageError", "__version__", "close_envs", "compare",
-    "evaluate", "hookimpl", "make_env", "normalize", "open_run",
+    "evaluate", "hookimpl", "make_env", "normalize", "open_run", "report",
 ]  # fmt: skip
 
 

@@ -28,6 +28,7 @@ EXPORTS = [
     "make_env",
     "normalize",
     "open_run",
+    "report",
 ]
 
 

@@ -28,6 +28,7 @@ COMMANDS = {
     "lock": "Record the exact files and packages of a Hub reference.",
     "plugins": "Show the installed plugins and whether each can be used.",
     "publish": "Upload a benchmark to the Hub and print the reference to share.",
+    "report": "Write a page about a run: rates, episodes, failures.",
     "runtime": "List, build and remove the interpreters of benchmarks.",
     "search": "Find benchmarks on the Hub.",
     "show": "Print the results of a run.",

@@ -1,64 +1,11 @@
 """Two runs held against each other: what is paired, what is dropped, what is concluded."""
 
-import copy
-import json
-from pathlib import Path
-
 import pytest
 from support.manifests import INFO
 
 import envhub
 from envhub.errors import RunDirectoryError, UsageError
 from envhub.results.compare import compare
-
-
-@pytest.fixture
-def make_run(tmp_path):
-    """Writes a run: for each task a text, with a letter an episode."""
-
-    def make(name: str, change=lambda info: None, **tasks: str) -> Path:
-        info = copy.deepcopy(INFO)
-        change(info)
-        directory = tmp_path / name
-        directory.mkdir()
-        (directory / "run.json").write_text(json.dumps(info))
-        lines = [
-            json.dumps(record(task, episode, outcome))
-            for task, outcomes in tasks.items()
-            for episode, outcome in enumerate(outcomes)
-            if outcome != " "
-        ]
-        (directory / "episodes.jsonl").write_text("".join(f"{line}\n" for line in lines))
-        return directory
-
-    return make
-
-
-def record(task: str, episode: int, outcome: str) -> dict[str, object]:
-    """1: success, 0: failure, p: the policy raised, e: the env failed, ?: success not reported."""
-    status = {"p": "policy_error", "e": "env_error"}.get(outcome, "ok")
-    error = None
-    if outcome in "pe":
-        where = "policy" if outcome == "p" else "env"
-        error = {"where": where, "type": "ValueError", "message": "no", "step": 1}
-    return {
-        "suite": "s",
-        "task": task,
-        "episode": episode,
-        "seed": episode,
-        "init_state": None,
-        "status": status,
-        "success": {"1": True, "0": False}.get(outcome),
-        "success_step": 3 if outcome == "1" else None,
-        "end": "error" if error else "success" if outcome == "1" else "truncated",
-        "return": 1.0,
-        "steps": 3,
-        "out_of_bounds": 0,
-        "trace": "sha256:0",
-        "seconds": 0.1,
-        "attempts": 1,
-        "error": error,
-    }
 
 
 def test_pairs_are_counted_by_task(make_run):

@@ -1,7 +1,15 @@
-"""The content of a `run.json`, as far as comparing runs needs it."""
+"""Runs written by hand: a `run.json`, and records from a letter an episode."""
+
+import copy
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 INFO = {
     "format": 1,
+    "envhub": "0.1.0",
+    "created": "2026-01-01T12:00:00+00:00",
     "benchmark": {
         "ref": "./env",
         "name": "env",
@@ -21,7 +29,69 @@ INFO = {
             "far": {"horizon": 10, "success": "any", "init_states": 0},
         },
     },
-    "policy": {"kind": "named", "ref": "zero", "args": {}},
-    "runtime": {"packages": {"mujoco": "3.3.0"}},
+    "policy": {
+        "kind": "named",
+        "ref": "zero",
+        "path": None,
+        "sha256": None,
+        "args": {},
+        "files": {},
+        "batch": None,
+        "placement": "worker",
+    },
+    "runtime": {
+        "kind": "here",
+        "key": None,
+        "python": "3.11.7",
+        "packages": {"mujoco": "3.3.0"},
+        "unmet": [],
+    },
+    "protection": {"process": True, "sandbox": "none", "network": True},
     "protocol": "sha256:00",
 }
+
+
+def write_run(
+    directory: Path, change: Callable[[dict[str, Any]], None] = lambda info: None, **tasks: str
+) -> Path:
+    """Write a run: for each task a text, with a letter an episode (see `record`)."""
+    info = copy.deepcopy(INFO)
+    change(info)
+    directory.mkdir()
+    (directory / "run.json").write_text(json.dumps(info))
+    suites = {task: suite for suite, named in info["plan"]["suites"].items() for task in named}
+    lines = [
+        json.dumps({**record(task, episode, outcome), "suite": suites[task]})
+        for task, outcomes in tasks.items()
+        for episode, outcome in enumerate(outcomes)
+        if outcome != " "
+    ]
+    (directory / "episodes.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return directory
+
+
+def record(task: str, episode: int, outcome: str) -> dict[str, object]:
+    """1: success, 0: failure, p: the policy raised, e: the env failed, ?: success not reported."""
+    status = {"p": "policy_error", "e": "env_error"}.get(outcome, "ok")
+    error = None
+    if outcome in "pe":
+        where = "policy" if outcome == "p" else "env"
+        error = {"where": where, "type": "ValueError", "message": "no", "step": 1}
+    return {
+        "suite": "s",
+        "task": task,
+        "episode": episode,
+        "seed": episode,
+        "init_state": None,
+        "status": status,
+        "success": {"1": True, "0": False}.get(outcome),
+        "success_step": 3 if outcome == "1" else None,
+        "end": "error" if error else "success" if outcome == "1" else "truncated",
+        "return": 1.0,
+        "steps": 3,
+        "out_of_bounds": 0,
+        "trace": "sha256:0",
+        "seconds": 0.1,
+        "attempts": 1,
+        "error": error,
+    }

@@ -139,6 +139,7 @@ def _other_user() -> str | None:
 NEEDS = {
     "bash": Need(_program("bash"), f"{APT}bash"),
     "bubblewrap": Need(_bubblewrap, f"{APT}bubblewrap"),
+    "chromium": Need(_program("chromium"), f"{APT}chromium"),
     "egl": Need(_gl("egl", "EGL"), f"{APT}libegl1 libgl1 libgles2"),
     "git": Need(_program("git"), f"{APT}git"),
     "glfw": Need(_glfw, f"{APT}libglfw3"),
@@ -157,6 +158,7 @@ NEEDS = {
 
 needs_bash = pytest.mark.needs("bash")
 needs_bubblewrap = pytest.mark.needs("bubblewrap")
+needs_chromium = pytest.mark.needs("chromium")
 needs_egl = pytest.mark.needs("egl")
 needs_git = pytest.mark.needs("git")
 needs_glfw = pytest.mark.needs("glfw")

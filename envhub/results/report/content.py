@@ -1,0 +1,215 @@
+"""What a report says, as plain data for its template. Pure."""
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from envhub.records import EpisodeRecord
+from envhub.results.paste import describe_policy, header, paste_line, planned_episodes
+from envhub.results.report.drawing import CELL, histogram, kind, strip, whisker
+from envhub.results.run import Run
+from envhub.results.summary import Line
+
+_MOST_ERRORS = 200
+"""Errors whose text is kept in the page; of the others the type."""
+_MOST_TEXT = 2000
+"""Characters of an error's text."""
+_LISTED = 60
+"""Episodes of a group of failures that are listed."""
+
+
+def content(run: Run) -> dict[str, Any]:
+    """Return everything that the template shows."""
+    records, summary = run.records(), run.summary()
+    by_task: dict[str, list[EpisodeRecord]] = {task: [] for task in run.info["plan"]["tasks"]}
+    for record in records:
+        by_task[record.task].append(record)
+    overall = summary.overall
+    planned = planned_episodes(run.info["plan"])
+    horizons = [task["horizon"] for task in run.info["plan"]["tasks"].values()]
+    return {
+        "title": header(run.info, summary),
+        "benchmark": run.info["benchmark"]["ref"],
+        "policy": describe_policy(run.info["policy"]),
+        "overall": overall,
+        "axis_place": whisker(overall),
+        "incomplete": f"{len(records)} of {planned} episodes" if len(records) < planned else None,
+        "line": paste_line(run.info, summary),
+        "suites": [_suite(line, run, by_task, summary.tasks) for line in summary.suites],
+        "width": CELL * int(run.info["plan"]["episodes"]),
+        "bars": histogram(records, max(horizons, default=1)),
+        "horizon": max(horizons, default=0),
+        "notes": notes(records, run.info["plan"]),
+        "groups": groups(records),
+        "protocol": protocol(run),
+        "commands": commands(run),
+        "data": data(run.info["plan"], by_task),
+    }
+
+
+def _suite(
+    line: Line,
+    run: Run,
+    by_task: Mapping[str, list[EpisodeRecord]],
+    tasks: Sequence[Line],
+) -> dict[str, Any]:
+    names = run.suites[str(line.suite)]
+    lines = {task.task: task for task in tasks}
+    return {
+        "line": line,
+        "axis": whisker(line),
+        "tasks": [_task(lines[name], by_task[name]) for name in names],
+    }
+
+
+def _task(line: Line, records: Sequence[EpisodeRecord]) -> dict[str, Any]:
+    steps = [record.success_step for record in records if record.success_step is not None]
+    return {
+        "line": line,
+        "axis": whisker(line),
+        "strip": strip(records),
+        "label": describe_strip(records),
+        "steps": f"{median(steps):g}" if steps else "",
+        "failures": sum(kind(record) != "success" for record in records),
+    }
+
+
+def describe_strip(records: Sequence[EpisodeRecord]) -> str:
+    """Describe a strip of episodes in a sentence, for those who cannot see it."""
+    counted = Counter(map(kind, records))
+    if counted["unknown"] and not counted["success"]:
+        return f"{len(records)} episodes; success is not reported."
+    text = f"{counted['success']} of {len(records)} succeeded"
+    failed = [str(record.episode) for record in records if kind(record) == "failure"]
+    if failed:
+        more = f" and {len(failed) - 12} more" if len(failed) > 12 else ""
+        text += f"; failed: {', '.join(failed[:12])}{more}"
+    errors = [str(record.episode) for record in records if kind(record) == "error"]
+    if errors:
+        text += f"; {len(errors)} ended by an error of the env"
+    return f"{text}."
+
+
+def notes(records: Sequence[EpisodeRecord], plan: Mapping[str, Any]) -> list[str]:
+    """Say what the failures have in common, where it helps."""
+    failures = [record for record in records if kind(record) == "failure"]
+    late = [
+        record
+        for record in failures
+        if record.end == "truncated" and record.steps >= plan["tasks"][record.task]["horizon"]
+    ]
+    said: list[str] = []
+    if late:
+        said.append(f"{len(late)} of {len(failures)} failures ended at the horizon.")
+    outside = sum(record.out_of_bounds > 0 for record in records)
+    if outside:
+        said.append(f"{outside} episodes had actions outside the action space.")
+    again = sum(record.attempts > 1 for record in records)
+    if again:
+        said.append(f"{again} episodes were played again after an error of the env.")
+    return said
+
+
+def groups(records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:
+    """Return failures and errors that ended alike, the most frequent first."""
+    found: dict[str, list[EpisodeRecord]] = {}
+    for record in records:
+        if kind(record) in ("failure", "error"):
+            name = f"{record.status}: {record.error.type}" if record.error else record.end
+            found.setdefault(name, []).append(record)
+    return [
+        {
+            "name": name,
+            "count": len(each),
+            "example": each[0].error.message[:_MOST_TEXT] if each[0].error else None,
+            "episodes": [(record.task, record.episode) for record in each[:_LISTED]],
+            "more": max(0, len(each) - _LISTED),
+        }
+        for name, each in sorted(found.items(), key=lambda item: -len(item[1]))
+    ]
+
+
+def protocol(run: Run) -> list[tuple[str, str]]:
+    """Return what the episodes depend on, by name."""
+    info = run.info
+    plan, runtime, protection = info["plan"], info["runtime"], info.get("protection", {})
+    horizons = sorted({task["horizon"] for task in plan["tasks"].values()})
+    rules = sorted({str(task["success"]) for task in plan["tasks"].values()})
+    packages = sorted(runtime["packages"].items())
+    return [
+        ("Protocol", info["protocol"]),
+        ("Begun", str(info["created"])),
+        ("EnvHub", str(info.get("envhub", ""))),
+        (
+            "Files",
+            "\n".join(f"{name} {digest}" for name, digest in info["benchmark"]["files"].items()),
+        ),
+        ("Arguments of the env", json.dumps(info["benchmark"]["env_args"])),
+        ("Episodes per task", str(plan["episodes"])),
+        ("Seed", str(plan["seed"])),
+        ("Horizon", ", ".join(map(str, horizons))),
+        ("Success counts", ", ".join(rules)),
+        ("Sandbox", f"{protection.get('sandbox', 'unknown')}"),
+        ("Python", str(runtime.get("python", ""))),
+        ("Packages", ", ".join(f"{name} {version}" for name, version in packages)),
+    ]
+
+
+def commands(run: Run) -> list[tuple[str, str]]:
+    """Return the command that shows the run, and the one that repeats it where one can."""
+    directory = shlex.quote(str(run.directory))
+    shown = [("Show it again", f"envhub show {directory}")]
+    policy, plan = run.info["policy"], run.info["plan"]
+    if policy["kind"] != "named":
+        return shown
+    words = ["envhub", "eval", run.info["benchmark"]["ref"], "--policy", policy["ref"]]
+    for suite in plan["suites"]:
+        words += ["--suite", suite]
+    words += ["--episodes", str(plan["episodes"]), "--seed", str(plan["seed"])]
+    if plan["max_steps"] is not None:
+        words += ["--max-steps", str(plan["max_steps"])]
+    for option, args in (
+        ("--env-arg", run.info["benchmark"]["env_args"]),
+        ("--policy-arg", policy["args"]),
+    ):
+        for name, value in args.items():
+            words += [option, f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return [("Run it again", shlex.join(words)), *shown]
+
+
+def data(plan: Mapping[str, Any], by_task: Mapping[str, Sequence[EpisodeRecord]]) -> dict[str, Any]:
+    """Return the episodes for the page's script, as short as it can be.
+
+    Of each episode: index, kind, steps, return, how it ended, the step of its success, and the
+    number of its error. Seeds and initial states follow from the plan.
+    """
+    errors: list[str] = []
+    tasks = []
+    for name, records in by_task.items():
+        rows = []
+        for record in records:
+            number = None
+            if record.error is not None and len(errors) < _MOST_ERRORS:
+                error = record.error
+                text = f"{error.type} in the {error.where} at step {error.step}: {error.message}"
+                errors.append(text[:_MOST_TEXT])
+                number = len(errors) - 1
+            row = [
+                record.episode,
+                kind(record)[0],
+                record.steps,
+                _short(record.return_),
+                record.end[0],
+            ]
+            rows.append([*row, record.success_step or 0] + ([] if number is None else [number]))
+        tasks.append([name, plan["tasks"][name]["init_states"], rows])
+    return {"seed": plan["seed"], "errors": errors, "tasks": tasks}
+
+
+def _short(value: float) -> float | str:
+    """A number with six digits; JSON has no infinities, and scripts no NaN."""
+    text = f"{value:.6g}"
+    return float(text) if value - value == 0 else text

@@ -1,0 +1,90 @@
+"""What a report says."""
+
+import json
+
+import pytest
+
+from envhub.results.report.content import commands, content, groups
+from envhub.results.run import open_run
+
+
+@pytest.fixture
+def run(make_run):
+    return open_run(make_run("run", near="110pe0", far="111111"))
+
+
+def test_the_verdict_and_the_tasks(run):
+    said = content(run)
+    assert (said["benchmark"], said["policy"]) == ("./env", "zero")
+    assert said["incomplete"] == "12 of 20 episodes"
+    assert said["line"].startswith("./env | policy zero | protocol ")
+    near, far = said["suites"][0]["tasks"]
+    assert (near["line"].successes, near["line"].n, near["failures"]) == (2, 5, 4)
+    assert (far["failures"], far["steps"]) == (0, "3")
+    assert near["label"] == "2 of 6 succeeded; failed: 2, 3, 5; 1 ended by an error of the env."
+
+
+def test_failures_are_grouped_by_how_they_ended(run):
+    found = {group["name"]: group for group in groups(run.records())}
+    assert set(found) == {"truncated", "policy_error: ValueError", "env_error: ValueError"}
+    assert found["truncated"]["episodes"] == [("near", 2), ("near", 5)]
+    assert found["policy_error: ValueError"]["example"] == "no"
+
+
+def test_many_failures_are_counted(make_run):
+    def many(info):
+        info["plan"]["episodes"] = 90
+
+    run = open_run(make_run("many", many, near="0" * 90))
+    (group,) = groups(run.records())
+    assert (group["count"], len(group["episodes"]), group["more"]) == (90, 60, 30)
+
+
+def test_failures_at_the_horizon(make_run):
+    def short(info):
+        info["plan"]["tasks"]["near"]["horizon"] = 3
+
+    said = content(open_run(make_run("short", short, near="0010")))
+    assert said["notes"] == ["3 of 3 failures ended at the horizon."]
+
+
+def test_the_data_of_the_script(run):
+    data = content(run)["data"]
+    assert json.loads(json.dumps(data)) == data
+    name, states, rows = data["tasks"][0]
+    assert (name, states, data["seed"]) == ("near", 0, 0)
+    assert rows[0] == [0, "s", 3, 1.0, "s", 3]
+    assert data["errors"][rows[3][6]] == "ValueError in the policy at step 1: no"
+
+
+def test_success_that_no_task_reports(make_run):
+    said = content(open_run(make_run("none", near="??")))
+    assert (said["overall"].rate, said["axis_place"], said["groups"]) == (None, None, [])
+    assert said["suites"][0]["tasks"][0]["label"] == "2 episodes; success is not reported."
+
+
+def test_a_run_without_episodes(make_run):
+    said = content(open_run(make_run("begun")))
+    assert (said["bars"], said["incomplete"]) == ([], "0 of 20 episodes")
+
+
+def test_the_command_that_repeats_a_run(make_run):
+    def change(info):
+        info["benchmark"]["env_args"] = {"size": 3, "name": "a b"}
+        info["policy"] |= {"ref": "./my policy.py", "args": {"deep": [1]}}
+        info["plan"]["max_steps"] = 9
+
+    run = open_run(make_run("args", change, near="1"))
+    assert dict(commands(run))["Run it again"] == (
+        "envhub eval ./env --policy './my policy.py' --suite s --episodes 10 --seed 0 "
+        "--max-steps 9 --env-arg size=3 --env-arg 'name=a b' --policy-arg 'deep=[1]'"
+    )
+
+
+def test_a_policy_object_cannot_be_named_again(make_run):
+    def change(info):
+        info["policy"]["kind"] = "object"
+
+    assert [name for name, _ in commands(open_run(make_run("object", change, near="1")))] == [
+        "Show it again"
+    ]
