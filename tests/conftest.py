@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from support.leftovers import Leftovers
 from support.needs import commands, needs_git, reason_to_skip
 from support.paths import ASSETS
@@ -15,6 +16,9 @@ from support.wheels import NEEDED, make_wheel, repack
 REQUIRE_ALL = os.environ.get("ENVHUB_REQUIRE_ALL") == "1"
 
 leftovers = Leftovers()
+
+settings.register_profile("envhub", deadline=None)  # machines are busy
+settings.load_profile("envhub")
 
 
 def pytest_configure(config: pytest.Config) -> None:
