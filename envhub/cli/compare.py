@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, json_option
+from envhub.cli.options import debug_option, json_option, local_path
 from envhub.errors import ExitCode, printable
 from envhub.results.compare import ALPHA, Comparison, TaskComparison, compare
 from envhub.results.paste import describe_policy
@@ -15,8 +15,8 @@ _HEAD = ("", "A", "B", "difference", "only A", "only B", "p", "adjusted")
 
 
 @click.command("compare")
-@click.argument("a", metavar="A", type=click.Path(path_type=Path))
-@click.argument("b", metavar="B", type=click.Path(path_type=Path))
+@click.argument("a", metavar="A", callback=local_path)
+@click.argument("b", metavar="B", callback=local_path)
 @click.option(
     "--fail-if",
     type=click.Choice(["worse", "different", "not-better"]),

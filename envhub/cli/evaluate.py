@@ -1,5 +1,6 @@
 """`envhub eval`: evaluate a policy on a benchmark."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,17 @@ from envhub.cli.options import (
     local_path,
     parse_args,
     policy_timeout_option,
+    require_option,
     source_options,
 )
 from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
-from envhub.cli.show import show_run
+from envhub.cli.show import check_requirements, show_run
 from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.policies.find import read_policy
+from envhub.results.require import Requirement
 from envhub.results.run import Run
 from envhub.types import Limits, SourceOptions, Value
 
@@ -98,6 +101,7 @@ from envhub.types import Limits, SourceOptions, Value
     "--continue", "continuing", is_flag=True, help="Continue the run in --out, or start it there."
 )
 @click.option("--resume", callback=local_path, metavar="DIR", help="Resume a run.")
+@require_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
 @json_option
@@ -115,6 +119,7 @@ def command(
     workers: int | None,
     quiet: bool,
     as_json: bool,
+    requirements: Sequence[Requirement],
     options: SourceOptions,
     **request_options: Any,
 ) -> None:
@@ -158,6 +163,7 @@ def command(
     if watcher.interrupted and not run.complete:
         _show_resume(watcher)
         context.exit(ExitCode.INTERRUPTED)
+    check_requirements(requirements, run)
     if any(record.status != "ok" for record in run.records()):
         context.exit(ExitCode.FOUND)
 
@@ -215,7 +221,8 @@ def _request(
 def _refuse_changes(context: click.Context, ref: str | None) -> None:
     """Refuse options that --resume cannot change: all but speed, output and consent."""
     changeable = {
-        *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code")
+        *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code"),
+        "requirements",
     }
     for name in context.params:
         origin = context.get_parameter_source(name)

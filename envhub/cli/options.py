@@ -17,6 +17,7 @@ from envhub.files import expand_home
 from envhub.types import Limits, SourceOptions, Value
 
 if TYPE_CHECKING:
+    from envhub.results.require import Requirement
     from envhub.types import Source
 
 Command = Callable[..., Any]
@@ -233,3 +234,22 @@ def _parse_value(option: str, key: str, text: str) -> Value:
 def _is_portable(number: float) -> bool:
     """Whether a number can be sent to a worker and recorded in a run."""
     return math.isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**64
+
+
+require_option = click.option(
+    "--require",
+    "requirements",
+    multiple=True,
+    metavar="'[NAME.]FIELD>=NUMBER'",
+    callback=lambda _ctx, _param, texts: _requirements(texts),
+    help="End with exit code 1 unless the results are so: rate, ci_low, mean_return ... overall, "
+    "or of a suite or task; rates are fractions. Repeatable.",
+)
+
+
+def _requirements(texts: tuple[str, ...]) -> "list[Requirement]":
+    if not texts:
+        return []
+    from envhub.results.require import parse_requirement  # commands must start fast
+
+    return [parse_requirement(text) for text in texts]

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, json_option
+from envhub.cli.options import debug_option, json_option, local_path
 from envhub.errors import printable
 from envhub.results.report.page import report
 
 
 @click.command("report")
-@click.argument("directory", metavar="RUN", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="RUN", callback=local_path)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    callback=local_path,
     metavar="FILE",
     help="The file to write.  [default: report.html in RUN]",
 )

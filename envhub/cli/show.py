@@ -1,24 +1,27 @@
 """`envhub show`: print a run, as `envhub eval` does at its end."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, debugging, json_option, local_path
+from envhub.cli.options import debug_option, debugging, json_option, local_path, require_option
 from envhub.cli.table import render
-from envhub.errors import printable
+from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results.paste import header, paste_line
+from envhub.results.require import Requirement, failures
 from envhub.results.run import Run, open_run
 from envhub.results.summary import to_json
 
 
 @click.command("show")
 @click.argument("directory", metavar="RUN", callback=local_path)
+@require_option
 @json_option
 @debug_option
-def command(directory: Path, *, as_json: bool) -> None:
+def command(directory: Path, *, requirements: Sequence[Requirement], as_json: bool) -> None:
     """Print the results of a run: the table and the line of `envhub eval`.
 
     RUN is the run's directory. It is only read, also while another process writes to it.
@@ -27,8 +30,24 @@ def command(directory: Path, *, as_json: bool) -> None:
     Examples:
         envhub show runs/my_env-20260101-120000
         envhub show result --json
+        envhub show result --require 'rate>=0.9' --require 'near.ci_low>=0.8'
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    show_run(open_run(directory), as_json=as_json)
+    run = open_run(directory)
+    show_run(run, as_json=as_json)
+    check_requirements(requirements, run)
+
+
+def check_requirements(requirements: Sequence[Requirement], run: Run) -> None:
+    """Say which requirements the results do not meet, and end with exit code 1 if there are any."""
+    if not requirements:
+        return
+    said = failures(requirements, run.summary())
+    if not run.complete:
+        said.append("The run is not complete.")
+    for text in said:
+        click.echo(printable(text), err=True)
+    if said:
+        raise SystemExit(ExitCode.FOUND)
 
 
 def show_run(run: Run, *, as_json: bool) -> None:

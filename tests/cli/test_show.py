@@ -52,3 +52,33 @@ def test_a_run_that_is_under_way(shown, tmp_path):
 def test_where_there_is_no_run(tmp_path):
     said = f"envhub: {tmp_path} is not a run: it has no run.json.\n"
     assert envhub("show", tmp_path) == Answer(2, "", said)
+
+
+def test_requirements_for_ci(shown):
+    out, _ = shown
+    assert envhub("show", out, "--require", "policy_errors>=1", "--require", "n==2").code == 0
+    answer = envhub("show", out, "--require", "rate>=2", "--require", "near.errors>0")
+    assert answer.code == 1
+    assert answer.err.endswith(
+        "rate>=2 is not met: it is 0.5.\nnear.errors>0 is not met: it is 0.\n"
+    )
+    wrong = envhub("show", out, "--require", "rte>=2")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "rate" in wrong.err
+
+
+def test_what_is_not_complete_meets_no_requirement(shown, tmp_path):
+    for name in ("run.json", "episodes.jsonl"):
+        (tmp_path / name).write_bytes((shown[0] / name).read_bytes())
+    (tmp_path / "episodes.jsonl").write_text("")
+    answer = envhub("show", tmp_path, "--require", "errors==0")
+    assert (answer.code, answer.err) == (1, "The run is not complete.\n")
+
+
+def test_requirements_of_a_new_run(tmp_path):
+    words = ("eval", "./run_walk", "--task", "near", "--episodes", 1, "--policy", "zero")
+    more = ("--workers", 0, "--max-steps", 2, "--out", tmp_path / "run", "--quiet")
+    answer = envhub(*words, *more, "--require", "rate>=0.9")
+    assert answer.code == 1
+    assert answer.err.endswith("rate>=0.9 is not met: it is 0.\n")
+    assert (tmp_path / "run" / "summary.json").exists()

@@ -1,0 +1,88 @@
+"""Requirements on a run's results, such as `rate>=0.9`: a gate for CI. Pure."""
+
+import operator
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from envhub.errors import UnknownName, UsageError
+from envhub.results.summary import Line, Summary
+
+FIELDS = (
+    "rate", "ci_low", "ci_high", "ci_low_tasks", "ci_high_tasks", "rate_worst", "rate_best",
+    "successes", "n", "n_tasks", "errors", "policy_errors", "mean_return", "mean_steps",
+)  # fmt: skip
+"""What can be required; the fields of `summary.json`. Rates are fractions."""
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
+_FORM = re.compile(r"(?:(?P<name>.+)\.)?(?P<field>\w+)\s*(?P<sign>>=|<=|==|>|<)\s*(?P<value>\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One requirement."""
+
+    text: str
+    """As it was written."""
+    name: str | None
+    """A suite or a task; None: overall."""
+    field: str
+    sign: str
+    value: float
+
+    def failure(self, summary: Summary) -> str | None:
+        """Return what is wrong; None if the results meet the requirement.
+
+        Raises:
+            UnknownName: There is no such suite or task.
+        """
+        found = getattr(_line(summary, self.name), self.field)
+        if found is None:
+            return f"{self.text} is not met: there is no {self.field}."
+        if _COMPARE[self.sign](found, self.value):
+            return None
+        return f"{self.text} is not met: it is {found:.6g}."
+
+
+def parse_requirement(text: str) -> Requirement:
+    """Read a requirement: `FIELD>=NUMBER`, or `SUITE.FIELD>=NUMBER`, or with a task.
+
+    Raises:
+        UsageError: It is written otherwise, or the number is none.
+        UnknownName: There is no such field; suggests similar ones.
+    """
+    match = _FORM.fullmatch(text.strip())
+    try:
+        value = float(match["value"]) if match else None
+    except ValueError:
+        value = None
+    if match is None or value is None or value != value:
+        raise UsageError(
+            f"--require {text!r} is not understood. Write it like 'rate>=0.9' or "
+            "'SUITE.ci_low>=0.8'; rates are fractions."
+        )
+    if match["field"] not in FIELDS:
+        raise UnknownName("field of a summary", match["field"], FIELDS)
+    return Requirement(text.strip(), match["name"], match["field"], match["sign"], value)
+
+
+def failures(requirements: Iterable[Requirement], summary: Summary) -> list[str]:
+    """Return what is wrong with the results: a sentence for each requirement that is not met."""
+    return [said for each in requirements if (said := each.failure(summary)) is not None]
+
+
+def _line(summary: Summary, name: str | None) -> Line:
+    if name is None:
+        return summary.overall
+    lines = {f"{line.suite}/{line.task}": line for line in summary.tasks}
+    lines |= {str(line.task): line for line in summary.tasks}
+    lines |= {str(line.suite): line for line in summary.suites}
+    if name not in lines:
+        raise UnknownName("suite or task", name, [each for each in lines if "/" not in each])
+    return lines[name]

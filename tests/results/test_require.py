@@ -1,0 +1,66 @@
+"""Requirements on results: how they are written, and when they are met."""
+
+import pytest
+
+from envhub.errors import UnknownName, UsageError
+from envhub.results.require import FIELDS, failures, parse_requirement
+from envhub.results.summary import Line, Summary
+
+NEAR = Line(
+    suite="s", task="near", n=10, n_tasks=1, successes=9, rate=0.9, errors=0, policy_errors=0
+)
+S = Line(suite="s", n=10, n_tasks=1, successes=9, rate=0.5, ci_low=0.4, errors=2, policy_errors=0)
+OVERALL = Line(n=10, n_tasks=1, successes=9, rate=0.7, errors=2, policy_errors=0, mean_return=-3.5)
+SUMMARY = Summary((NEAR,), (S,), OVERALL)
+
+
+@pytest.mark.parametrize(
+    ("text", "met"),
+    [
+        ("rate>=0.7", True),
+        ("rate > 0.7", False),
+        (" rate<=0.7 ", True),
+        ("rate<0.7", False),
+        ("errors==2", True),
+        ("errors==0", False),
+        ("mean_return>-4", True),
+        ("mean_return>=-3e0", False),
+        ("s.rate>=0.5", True),
+        ("s.ci_low>=0.8", False),
+        ("near.rate>=0.9", True),
+        ("s/near.rate>0.9", False),
+        ("n>=10", True),
+        ("ci_low_tasks>=0", False),
+    ],
+)
+def test_requirements(text, met):
+    assert (failures([parse_requirement(text)], SUMMARY) == []) is met
+
+
+def test_what_is_said():
+    asked = [parse_requirement(text) for text in ("rate>=0.9", "ci_low>=0.5", "n>=1")]
+    assert failures(asked, SUMMARY) == [
+        "rate>=0.9 is not met: it is 0.7.",
+        "ci_low>=0.5 is not met: there is no ci_low.",
+    ]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_every_field_is_one_of_a_line(field):
+    assert hasattr(OVERALL, field)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "rate", "rate>=", "rate>=high", "rate=>0.9", "rate=0.9", ">=0.9", "rate>=nan", "0.9"],
+)
+def test_what_is_not_understood(text):
+    with pytest.raises(UsageError, match=r"is not understood. Write it like 'rate>=0.9'"):
+        parse_requirement(text)
+
+
+def test_names_that_are_not_there():
+    with pytest.raises(UnknownName, match="ci_low"):
+        parse_requirement("ci_lo>=0.9")
+    with pytest.raises(UnknownName, match="near"):
+        failures([parse_requirement("neer.rate>=0.9")], SUMMARY)
