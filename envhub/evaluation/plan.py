@@ -152,9 +152,9 @@ def _find_tasks(
     hits = [
         (suite, task.name)
         for suite in suites
-        if not slash or suite == suite_pattern or fnmatchcase(suite, suite_pattern)
+        if not slash or fnmatchcase(suite, suite_pattern)
         for task in benchmark.suites[suite]
-        if task.name in (name, task_pattern) or fnmatchcase(task.name, task_pattern)
+        if fnmatchcase(task.name, task_pattern)
     ]
     if slash or not once:
         return hits

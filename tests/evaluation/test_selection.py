@@ -120,10 +120,3 @@ def test_what_matches_no_task_is_refused(suites, name, said):
     with pytest.raises(UnknownName) as caught:
         select(BENCHMARK, suites, [name])
     assert str(caught.value).startswith(said)
-
-
-def test_a_name_with_signs_of_a_pattern_is_itself():
-    tasks = tuple(Task(name, name, 10) for name in ("reach[1]", "reach1"))
-    benchmark = Benchmark("arm", ":make", {"a[b]": tasks})
-    assert select(benchmark, (), ["reach[1]"]) == {"a[b]": tasks}
-    assert select(benchmark, (), ["a[b]/reach1"]) == {"a[b]": tasks[1:]}
