@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from gymnasium.vector import AutoresetMode
 
@@ -16,7 +16,7 @@ from envhub.host.loading import LazySpec, describe
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run
 from envhub.sources.find import find_source
-from envhub.types import Limits, RuntimeChoice, SandboxChoice, SourceOptions, Value, WorkerSpec
+from envhub.types import Limits, SourceKeywords, SourceOptions, Value, WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 
 _UNUSED_HORIZON = 1_000_000
@@ -31,16 +31,10 @@ def make_env(
     tasks: Iterable[str] = (),
     env_args: Mapping[str, Value] | None = None,
     limits: Limits | None = None,
-    trust_remote_code: bool = False,
-    allow_unpinned: bool = False,
-    private: bool = False,
-    locked: bool = False,
-    sandbox: SandboxChoice = "auto",
-    sandbox_allow_network: bool = False,
-    runtime: RuntimeChoice = "auto",
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     copy: bool = True,
     use_async_envs: bool | None = None,
+    **source: Unpack[SourceKeywords],
 ) -> dict[str, dict[str, LazyVectorEnv]]:
     """Make the environments of a benchmark, whose envs run in processes of their own.
 
@@ -55,19 +49,13 @@ def make_env(
         tasks: Names of tasks; none: all tasks of the suites.
         env_args: Arguments of the benchmark's function that makes envs.
         limits: Seconds after which a process that does not answer is ended.
-        trust_remote_code: Agree to run code from the Hub at exactly the commit that `ref` names.
-        allow_unpinned: With `trust_remote_code`, also accept a branch or tag, which can move.
-        private: Send your token, for a private repository.
-        locked: Refuse files and packages that differ from `envhub.lock`.
-        sandbox: The sandbox for code from the Hub.
-        sandbox_allow_network: Let code from the Hub use the network.
-        runtime: `here`: this interpreter; `isolated`: one that is built from the benchmark's
-            requirements; `auto`: here if the requirements are installed, else isolated.
         autoreset_mode: As in Gymnasium.
         copy: Whether to copy observations out of the shared memory. If not, they change with the
             next step.
         use_async_envs: Ignored; accepted for code that calls other libraries' `make_env`. Envs
             always run in parallel.
+        **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
+            `runtime` and the others of `envhub.types.SourceKeywords`.
 
     Returns:
         `{suite: {task: VectorEnv}}`.
@@ -79,19 +67,12 @@ def make_env(
     """
     if not isinstance(n_envs, int) or n_envs < 1:
         raise UsageError(f"n_envs must be a whole number of at least 1, found {n_envs!r}.")
-    options = SourceOptions(
-        trust_remote_code=trust_remote_code,
-        allow_unpinned=allow_unpinned,
-        private=private,
-        locked=locked,
-        sandbox=sandbox,
-        sandbox_allow_network=sandbox_allow_network,
-        runtime=runtime,
+    options = SourceOptions.of("make_env", source)
+    spec = WorkerSpec(
+        find_source(ref, options), dict(env_args or {}), limits or Limits(), _UNUSED_HORIZON
     )
-    source = find_source(ref, options)
-    spec = WorkerSpec(source, dict(env_args or {}), limits or Limits(), _UNUSED_HORIZON)
-    description = describe(spec, runtime, locked=locked)
-    lazy = LazySpec(description, runtime)
+    description = describe(spec, options.runtime, locked=options.locked)
+    lazy = LazySpec(description, options.runtime)
     return {
         suite: {
             task.name: LazyVectorEnv(
@@ -124,13 +105,7 @@ def evaluate(
     limits: Limits | None = None,
     retries: int = 1,
     out: str | Path | None = None,
-    trust_remote_code: bool = False,
-    allow_unpinned: bool = False,
-    private: bool = False,
-    locked: bool = False,
-    sandbox: SandboxChoice = "auto",
-    sandbox_allow_network: bool = False,
-    runtime: RuntimeChoice = "auto",
+    **source: Unpack[SourceKeywords],
 ) -> Run:
     """Evaluate a policy on a benchmark, as `envhub eval` does.
 
@@ -150,27 +125,13 @@ def evaluate(
         limits: Seconds after which a process that does not answer is ended.
         retries: How often an episode that failed is run again before its failure is recorded.
         out: A new directory for the run; None: one under `runs/`.
-        trust_remote_code: Agree to run code from the Hub at exactly the commit that `ref` names.
-        allow_unpinned: With `trust_remote_code`, also accept a branch or tag, which can move.
-        private: Send your token, for a private repository.
-        locked: Refuse files and packages that differ from `envhub.lock`.
-        sandbox: The sandbox for code from the Hub.
-        sandbox_allow_network: Let code from the Hub use the network.
-        runtime: `here`: this interpreter; `isolated`: one that is built from the benchmark's
-            requirements; `auto`: here if the requirements are installed, else isolated.
+        **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
+            `runtime` and the others of `envhub.types.SourceKeywords`.
 
     Returns:
         The run: its directory, `records()` and `summary()`.
     """
-    options = SourceOptions(
-        trust_remote_code=trust_remote_code,
-        allow_unpinned=allow_unpinned,
-        private=private,
-        locked=locked,
-        sandbox=sandbox,
-        sandbox_allow_network=sandbox_allow_network,
-        runtime=runtime,
-    )
+    options = SourceOptions.of("evaluate", source)
     request = EvalRequest(
         ref=ref,
         policy=policy,

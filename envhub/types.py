@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
 
 from envhub.errors import InvalidBenchmark
 
@@ -23,6 +23,10 @@ _PACKAGE_FILE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
+_MAX_DESCRIPTION = 10_000
+"""Characters of an instruction. The longest in use have some hundred, and every policy gets it with
+every episode."""
+
 _MAX_HORIZON = 10_000_000
 
 _MAX_HZ = 1_000_000
@@ -35,7 +39,7 @@ class Task:
     name: str
     """Unique in the benchmark; the key in `{suite: {task: ...}}`."""
     description: str
-    """The instruction that a language-conditioned policy reads."""
+    """The instruction that a language-conditioned policy reads, of at most 10,000 characters."""
     horizon: int
     """The number of steps after which the host truncates an episode."""
     init_states: int = 0
@@ -51,6 +55,12 @@ class Task:
         check_name("task", self.name)
         shown = reprlib.repr(self.description)
         _check(_is_text(self.description), owner, f"description must be plain text, found {shown}")
+        _check(
+            len(self.description) <= _MAX_DESCRIPTION,
+            owner,
+            f"description must have at most {_MAX_DESCRIPTION:,} characters, "
+            f"found {len(self.description):,}",
+        )
         _check_whole(owner, "horizon", self.horizon, 1, _MAX_HORIZON)
         _check_whole(owner, "init_states", self.init_states, 0, _MAX_HORIZON)
         rules = ("once", "at_end", "ever")
@@ -263,9 +273,29 @@ def confinement_of(source: Source) -> Confinement | None:
     return source.confinement if isinstance(source, FileSource) else None
 
 
+class SourceKeywords(TypedDict, total=False):
+    """`SourceOptions` as the keyword arguments of a function."""
+
+    trust_remote_code: bool
+    """Agree to run code from the Hub at exactly the commit that the reference names."""
+    allow_unpinned: bool
+    """With `trust_remote_code`, also accept a branch or tag, which can move."""
+    private: bool
+    """Send your token, for a private repository."""
+    locked: bool
+    """Refuse files and packages that differ from `envhub.lock`."""
+    sandbox: SandboxChoice
+    """The sandbox for code from the Hub."""
+    sandbox_allow_network: bool
+    """Let code from the Hub use the network."""
+    runtime: RuntimeChoice
+    """`here`: this interpreter; `isolated`: one that is built from the benchmark's requirements;
+    `auto`: here if the requirements are installed, else isolated."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """How to get a source, and where to run its code."""
+    """How to get a source, and where to run its code; `SourceKeywords` describes each option."""
 
     trust_remote_code: bool = False
     allow_unpinned: bool = False
@@ -274,6 +304,22 @@ class SourceOptions:
     sandbox: SandboxChoice = "auto"
     sandbox_allow_network: bool = False
     runtime: RuntimeChoice = "auto"
+
+    @classmethod
+    def of(cls, caller: str, given: SourceKeywords) -> "SourceOptions":
+        """Return the options that a function was called with.
+
+        Args:
+            caller: The name of the function.
+            given: The keyword arguments that are not parameters of its own.
+
+        Raises:
+            TypeError: One of them is not an option.
+        """
+        for name in given:
+            if name not in cls.__dataclass_fields__:
+                raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}")
+        return cls(**given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ import envhub
 from envhub import hookspecs
 from envhub.cli import COMMANDS, group
 from envhub.errors import ExitCode
+from envhub.sources import download, fetch, git, http, hub
+from envhub.types import SourceKeywords
 
 
 def page(name: str) -> str:
@@ -111,3 +113,27 @@ def test_every_folder_says_in_which_process_it_runs():
     for path in Path(envhub.__file__).parent.glob("*/__init__.py"):
         if path.parent.name not in ("cli", "testing"):
             assert re.search(r"host|worker|both sides", path.read_text()), path
+
+
+@pytest.mark.parametrize("name", SourceKeywords.__annotations__)
+def test_every_option_of_a_source_is_documented(name: str):
+    assert re.search(rf"^\| `{name}` \|", page("make-env"), re.MULTILINE)
+
+
+def test_the_limits_of_requests_are_those_of_the_code():
+    limits = section(page("hub"), "What a Hub can do")
+    answer = (http.ANSWER_BYTES >> 20, http.ANSWER_SECONDS, http.SILENCE)
+    listing = (hub._MAX_ENTRIES, hub._MAX_PAGES, hub._LISTING_SECONDS)
+    files = (download._SECONDS, download._BYTES_PER_SECOND >> 10)
+    large, trees = git._MAX_FILE_BYTES >> 20, git._MAX_OBJECT_BYTES >> 20
+    for row in (
+        "an answer | {} MB, {:.0f} seconds, {:.0f} seconds of silence |".format(*answer),
+        "files or commits | {:,} entries, {} pages, {:.0f} seconds |".format(*listing),
+        f"{http._HOPS} redirects, to https only; {http._ATTEMPTS} broken connections in a row |",
+        "all files | {:.0f} seconds, and one second more for every {} KB |".format(*files),
+        f"git | {git._TIMEOUT:.0f} seconds per call, {large} MB per file, {trees} MB of trees, ",
+        f" MB of trees, {git._MAX_DEPTH} directories deep |",
+    ):
+        assert row in limits
+    fetched = f"at most {fetch.MAX_FILES:,} with {fetch.MAX_BYTES >> 20} MB together"
+    assert fetched in section(page("hub"), "What is fetched, and how it is checked")

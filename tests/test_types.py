@@ -1,6 +1,7 @@
 import enum
 import math
 from types import MappingProxyType
+from typing import get_type_hints
 
 import msgspec
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from envhub.errors import ContractError, InvalidBenchmark
-from envhub.types import NAME, Benchmark, Task, check_name
+from envhub.types import NAME, Benchmark, SourceKeywords, SourceOptions, Task, check_name
 
 REACH = Task("reach", "reach the goal", 10)
 PUSH = Task("push", "push the block", 20, init_states=5, success="at_end", args={"size": 2})
@@ -60,6 +61,7 @@ def test_other_names_are_refused(name):
     "changes",
     [
         {"description": ""},
+        {"description": "x" * 10_000},
         {"description": "st\u00f6\u00dfe den \u65b9\u5757"},
         {"horizon": 1},
         {"horizon": 10_000_000},
@@ -83,6 +85,10 @@ def test_allowed_tasks_cross_a_border(changes):
         ({"description": None}, "Task 'reach': description must be plain text, found None."),
         ({"description": np.str_("x")}, "description must be plain text, found np.str_('x')."),
         ({"description": "\udc80"}, r"description must be plain text, found '\udc80'."),
+        (
+            {"description": "x" * 10_001},
+            "Task 'reach': description must have at most 10,000 characters, found 10,001.",
+        ),
         ({"horizon": 0}, "horizon must be a whole number from 1 to 10000000, found 0."),
         ({"horizon": -1}, "horizon must be a whole number from 1 to 10000000, found -1."),
         ({"horizon": 10_000_001}, "from 1 to 10000000, found 10000001."),
@@ -263,3 +269,20 @@ def test_any_benchmark_crosses_a_border_unchanged(tasks, suites, data):
         control_hz=data.draw(st.floats(0, 1_000_000)),
     )
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(made), type=Benchmark) == made
+
+
+# Source options
+
+
+def test_the_options_are_the_keywords():
+    assert get_type_hints(SourceKeywords) == get_type_hints(SourceOptions)
+    given = SourceKeywords(trust_remote_code=True, sandbox="landlock", runtime="here")
+    assert SourceOptions.of("make_env", given) == SourceOptions(
+        trust_remote_code=True, sandbox="landlock", runtime="here"
+    )
+
+
+def test_a_keyword_that_is_not_an_option_is_named_with_its_function():
+    with pytest.raises(TypeError) as caught:
+        SourceOptions.of("make_env", {"trust_remotecode": True})
+    assert str(caught.value) == ("make_env() got an unexpected keyword argument 'trust_remotecode'")

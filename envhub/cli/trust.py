@@ -77,19 +77,12 @@ def _agree(ref: HubRef, *, private: bool, whole: bool) -> None:
 
 def _doubt(ref: HubRef, *, private: bool) -> str:
     """Why the commit may not be the repository's own, or ""."""
-    match leads_to(ref, private=private):
-        case True:
-            return ""
-        case False:
-            return (
-                f"Warning: no branch or tag of {ref.repo_id} leads to this commit. Anybody may "
-                "have made it, for example in a pull request; it need not be the owner's."
-            )
-        case None:
-            return (
-                f"Warning: without git nobody can tell whether {ref.repo_id} itself has this "
-                "commit, or somebody's fork or pull request."
-            )
+    if leads_to(ref, private=private):
+        return ""
+    return (
+        f"Warning: no branch or tag of {ref.repo_id} leads to this commit. Anybody may have made "
+        "it, for example in a pull request; it need not be the owner's."
+    )
 
 
 def _remove(ref: HubRef) -> None:

@@ -38,11 +38,9 @@ class LoadedWorker:
 
     remote: RemoteEnv
     loaded: Loaded
-
-    @property
-    def spec(self) -> WorkerSpec:
-        """What this worker and others for the same benchmark are started from."""
-        return self.remote.spec
+    spec: WorkerSpec
+    """What others for the same benchmark are started from; this one was before its interpreter was
+    known to meet the requirements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ def start_loaded_worker(
         _end(worker)
         raise
     if interpreter.kind != "isolated":
-        return LoadedWorker(worker.remote.on(interpreter), worker.loaded)
+        return replace(worker, spec=replace(spec, interpreter=interpreter))
     _end(worker)
     return load(replace(spec, interpreter=interpreter))
 
@@ -204,7 +202,7 @@ def _load(
     try:
         with explaining(spec):
             remote.load(packages=True, spaces=spaces)
-            return LoadedWorker(remote, remote.answer(Loaded))
+            return LoadedWorker(remote, remote.answer(Loaded), spec)
     except BaseException:
         close_workers([remote.worker], limit=spec.limits.close)
         raise

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +12,6 @@ from envhub.plugins import chosen
 from envhub.types import (
     Benchmark,
     FileSource,
-    Interpreter,
     PluginSource,
     PolicySource,
     PolicySpec,
@@ -87,11 +85,6 @@ class RemoteEnv:
         self._limits = spec.limits
         self._pulse: Any = None
         self._texts: frozenset[str] = frozenset()
-
-    def on(self, interpreter: Interpreter) -> "RemoteEnv":
-        """Correct what is recorded about the interpreter, which the worker runs on already."""
-        self.spec = replace(self.spec, interpreter=interpreter)
-        return self
 
     def load(self, *, packages: bool = False, spaces: bool = False) -> None:
         """Load the benchmark's code, and the plugins whose hooks apply.

@@ -107,8 +107,8 @@ def _obtain(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
     return stored
 
 
-def leads_to(ref: HubRef, *, private: bool = False) -> bool | None:
-    """Whether a branch or tag of the repository leads to a fetched commit; None without git.
+def leads_to(ref: HubRef, *, private: bool = False) -> bool:
+    """Whether a branch or tag of the repository leads to a fetched commit.
 
     Only then did somebody put the commit there who may write to the repository.
 
@@ -119,14 +119,15 @@ def leads_to(ref: HubRef, *, private: bool = False) -> bool | None:
     known = fetched.recall(ref.repo_id, ref.revision)
     if known is not None and known.branch_at == endpoint():
         return True
-    if not has_git():
-        return None
     return _ask_branches(ref.repo_id, ref.revision, Hub(private=private))
 
 
 def _ask_branches(repo: str, commit: str, hub: Hub) -> bool:
     """Ask the Hub whether a branch or tag leads to a commit, and remember it if so."""
-    found = is_on_branch(f"{hub.endpoint}/{repo}", commit, hub.token())
+    if has_git():
+        found = is_on_branch(f"{hub.endpoint}/{repo}", commit, hub.token())
+    else:
+        found = hub.is_on_branch(repo, commit)
     known = fetched.recall(repo, commit)
     if found and known is not None:
         fetched.remember(repo, commit, fetched.Known(known.manifest, hub.endpoint))
@@ -202,9 +203,8 @@ def _fetch_pinned(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:
             objects=_encoded(objects),
         )
         stored = store.save(manifest, staged)
-    if objects:
-        with suppress(SourceUnavailable):  # asked again when it matters
-            _ask_branches(repo, commit, hub)
+    with suppress(SourceUnavailable):  # asked again when it matters
+        _ask_branches(repo, commit, hub)
     return stored
 
 

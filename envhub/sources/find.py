@@ -121,7 +121,7 @@ def _find_on_hub(
         ref = resolve(ref, Hub(private=options.private)).ref
         message(f"{text} is {ref} now.")
     stored = obtain(ref, private=options.private, on_progress=on_progress)
-    if decision.consent == "flag" and leads_to(ref, private=options.private) is False:
+    if decision.consent == "flag" and not leads_to(ref, private=options.private):
         raise RemoteCodeRefused(
             f"Refusing to execute remote code from {ref}: no branch or tag of {ref.repo_id} leads "
             "to this commit, so that anybody may have made it. If you mean it, review the files "

@@ -4,18 +4,18 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote, urlsplit
 
 import msgspec
-from msgspec import Meta
 
 from envhub.errors import HubUnreachable, SourceUnavailable, UsageError
 from envhub.sources import http
+from envhub.sources.answers import Entry, Model, Past, Refs, Revision
 
 TAG = "envhub"
 """The tag of repositories that hold a benchmark."""
@@ -39,37 +39,7 @@ _ADDRESS = re.compile(
 """An endpoint that every program reads in the same way: no user name, no backslash, no query."""
 
 
-class _Large(msgspec.Struct):
-    oid: Annotated[str, Meta(pattern="^[0-9a-f]{64}\\Z")]
-
-
-class _Entry(msgspec.Struct):
-    """An entry of a tree, as the Hub's API returns it."""
-
-    type: str
-    path: Annotated[str, Meta(max_length=4096)]
-    oid: Annotated[str, Meta(pattern="^[0-9a-f]{40}\\Z")]
-    size: Annotated[int, Meta(ge=0)] = 0
-    lfs: _Large | None = None
-
-
-class _Revision(msgspec.Struct):
-    """A revision of a repository, as the Hub's API returns it."""
-
-    sha: str
-
-
-class _Model(msgspec.Struct, rename="camel"):
-    """A search result, as the Hub's API returns it."""
-
-    id: str
-    sha: str | None = None
-    last_modified: str | None = None
-    downloads: int = 0
-    tags: tuple[str, ...] = ()
-
-
-_Item = TypeVar("_Item", _Entry, _Model)
+_Item = TypeVar("_Item", Entry, Model, Past)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +114,50 @@ class Hub:
         at = f"/revision/{quote(revision, safe='')}" if revision else ""
         with self._asking(f"{repo}@{revision or 'main'}"):
             body, _ = self._get(f"{self.endpoint}/api/models/{repo}{at}", None)
-            return msgspec.json.decode(body, type=_Revision).sha
+            return msgspec.json.decode(body, type=Revision).sha
 
     def listing(self, repo: str, commit: str) -> list[Listed]:
         """Return the files of a commit, as the Hub lists them."""
         with self._asking(f"{repo}@{commit}"):
-            entries = self._list(f"models/{repo}/tree/{commit}", _Entry, recursive="true")
+            entries = self._list(f"models/{repo}/tree/{commit}", Entry, recursive="true")
         return [
             Listed(entry.path, entry.size, entry.oid, entry.lfs.oid if entry.lfs else None)
             for entry in entries
             if entry.type == "file"
         ]
+
+    def is_on_branch(self, repo: str, commit: str) -> bool:
+        """Whether a branch or tag of a repository leads to a commit, as the Hub lists them.
+
+        Raises:
+            SourceUnavailable: The Hub cannot be asked, or the history is too long.
+        """
+        with self._asking(f"The history of {repo}"):
+            body, _ = self._get(f"{self.endpoint}/api/models/{repo}/refs", None)
+            refs = msgspec.json.decode(body, type=Refs)
+            heads = dict.fromkeys(ref.target_commit for ref in (*refs.branches, *refs.tags))
+            try:
+                return commit in heads or self._is_in_history(repo, commit, heads)
+            except http.BadAnswer as exc:
+                raise SourceUnavailable(
+                    f"The history of {repo} {exc} ({self.endpoint}), so that nobody can tell "
+                    f"whether one of its branches leads to {commit}. Install git, which can."
+                ) from exc
+
+    def _is_in_history(self, repo: str, commit: str, heads: Iterable[str]) -> bool:
+        seen: set[str] = set()
+        ends = time.monotonic() + _LISTING_SECONDS
+        for head in heads:
+            if head in seen:  # and with it everything that it leads to
+                continue
+            if time.monotonic() > ends:
+                raise http.BadAnswer(f"did not end within {_LISTING_SECONDS:.0f} seconds")
+            path = f"models/{repo}/commits/{head}"
+            history = self._list(path, Past, lambda past: commit in {each.id for each in past})
+            seen |= {past.id for past in history}
+            if commit in seen:
+                return True
+        return False
 
     def download(
         self,
@@ -199,26 +202,30 @@ class Hub:
         if words:
             query["search"] = words
         with self._asking("The search"):
-            models = self._list("models", _Model, limit, **query)
+            models = self._list("models", Model, lambda found: len(found) >= limit, **query)
         return [
             Found(model.id, model.sha, model.last_modified, model.downloads, model.tags)
             for model in models[:limit]
         ]
 
     def _list(
-        self, path: str, item: type[_Item], enough: int | None = None, **parameters: Any
+        self,
+        path: str,
+        item: type[_Item],
+        enough: Callable[[list[_Item]], bool] = lambda _: False,
+        **parameters: Any,
     ) -> list[_Item]:
-        """Read the pages of a listing of the Hub's API: all, or until there are enough items."""
+        """Read the pages of a listing of the Hub's API: all, or until the items are enough."""
         items: list[_Item] = []
         url, query = f"{self.endpoint}/api/{path}", parameters or None
         ends = time.monotonic() + _LISTING_SECONDS
         for _ in range(_MAX_PAGES):
             body, url = self._get(url, query)
             items += msgspec.json.decode(body, type=list[item])  # type: ignore[valid-type]
-            if not url or (enough is not None and len(items) >= enough):
+            if not url or enough(items):
                 return items
             if len(items) > _MAX_ENTRIES:
-                raise http.BadAnswer(f"lists more than {_MAX_ENTRIES:,} files")
+                raise http.BadAnswer(f"lists more than {_MAX_ENTRIES:,} entries")
             if time.monotonic() > ends:
                 raise http.BadAnswer(f"did not end within {_LISTING_SECONDS:.0f} seconds")
             if not url.startswith(f"{self.endpoint}/"):  # only this Hub may get the token

@@ -85,10 +85,10 @@ def copy_published(directory: Path, into: Path, include: Collection[str] = ()) -
         UsageError: A file is refused, or cannot be read.
     """
     root = directory.resolve()
-    wanted = frozenset(_check_include(root, path) for path in include)
+    included = frozenset(_check_include(root, path) for path in include)
     try:
-        found = _walk(root, wanted)
-        refused = {**found.refused, **_secret_names(found, wanted)}
+        found = _walk(root, included)
+        refused = {**found.refused, **_secret_names(found, included)}
         _check_size(directory, root, found)
         sources = {path: root / target for path, target in found.files.items()}
         for path, source in sources.items():
@@ -98,13 +98,13 @@ def copy_published(directory: Path, into: Path, include: Collection[str] = ()) -
         raise UsageError(
             f"Nothing was uploaded: {subject} cannot be copied: {exc.strerror or exc}."
         ) from exc
-    for path in found.files.keys() - wanted:
+    for path in found.files.keys() - included:
         if path not in refused and (secret := find_secret(into / path)):
             refused[path] = secret
     if refused:
         raise _refusal(directory, refused)
     notes = {path: f"copy of {target}" for path, target in found.files.items() if target != path}
-    notes |= dict.fromkeys(wanted, "--include")
+    notes |= dict.fromkeys(included, "--include")
     return Selection(
         {path: notes.get(path, "") for path in sorted(found.files)},
         {reason: tuple(sorted(paths)) for reason, paths in found.left_out.items() if paths},
@@ -155,14 +155,14 @@ _HIDDEN = "their names start with a dot"
 _RUNS = "they are runs"
 
 
-def _walk(root: Path, wanted: frozenset[str]) -> _Found:
+def _walk(root: Path, included: frozenset[str]) -> _Found:
     found = _Found({}, {}, {_DATA: [], _HIDDEN: [], _RUNS: []})
     links: list[str] = []
     folders = [""]
     while folders:
         for path, entry in _entries(root, folders.pop()):
             reason = _why_left_out(path, entry)
-            if reason is not None and path not in wanted:
+            if reason is not None and path not in included:
                 found.left_out.setdefault(reason, []).append(path)
             elif entry.is_symlink():
                 links.append(path)
@@ -175,7 +175,7 @@ def _walk(root: Path, wanted: frozenset[str]) -> _Found:
             else:
                 found.refused[path] = "it is neither a file nor a directory"
     found.left_out.pop("", None)  # caches: nobody misses them
-    found.files |= {path: path for path in wanted if path not in links}  # also in hidden folders
+    found.files |= {path: path for path in included if path not in links}  # also in hidden folders
     _follow(root, links, found)
     return found
 
@@ -220,8 +220,8 @@ def _follow(root: Path, links: list[str], found: _Found) -> None:
             found.files[path] = inside
 
 
-def _secret_names(found: _Found, wanted: frozenset[str]) -> dict[str, str]:
-    paths = found.files.keys() - wanted
+def _secret_names(found: _Found, included: frozenset[str]) -> dict[str, str]:
+    paths = found.files.keys() - included
     return {path: "files of this name hold secrets" for path in paths if is_secret_name(path)}
 
 
@@ -279,7 +279,7 @@ def _refusal(directory: Path, refused: Mapping[str, str]) -> UsageError:
     listed = "\n".join([*lines[:_MAX_LISTED], *more])
     return UsageError(
         f"Nothing was uploaded: {count} refused.\n{listed}\nMove secrets out of {directory}, and "
-        "replace links by files; --include FILE names a file that may be published all the same."
+        "replace links by files; --include FILE names a file that may be published anyway."
     )
 
 

@@ -79,12 +79,22 @@ def test_a_description_forges_no_line(publish, sandbox, command):
 
 
 @pytest.mark.parametrize("command", ["try", "info", "list"])
-def test_a_description_of_megabytes_is_cut(publish, sandbox, command):
-    ref = publish(described("'x' * 3_000_000"))
+def test_a_long_description_is_cut(publish, sandbox, command):
+    ref = publish(described("'x' * 10_000"))
     done = envhub(command, ref, "--trust-remote-code", "--sandbox", sandbox)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout) < 2000
-    assert "xxx… (3,000,000 characters)" in done.stdout
+    assert "xxx… (10,000 characters)" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["try", "info", "list"])
+def test_a_description_of_megabytes_is_refused(publish, sandbox, command):
+    ref = publish(described("'x' * 3_000_000"))
+    done = envhub(command, ref, "--trust-remote-code", "--sandbox", sandbox)
+    assert done.returncode == 4, done.stderr
+    assert "description must have at most 10,000 characters, found 3,000,000." in done.stderr
+    assert len(done.stdout + done.stderr) < 2000
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("command", ["try", "info"])
@@ -152,6 +162,7 @@ def put(commit: str, files: dict[str, str], left_out: tuple[str, ...] = ()) -> s
 @pytest.mark.parametrize("command", ["trust", "info"])
 def test_names_of_files_forge_no_line(hub, command):
     files = {"env.py": QUIET, SPOOF: "", "b\u202eyp.txt": "", "c\u200b.py": ""}
+    hub.create("me/attack")
     ref = put("0" * 40, files, left_out=("w\n\x1b[1A.bin",))
     done = envhub(command, ref, PATH=NO_GIT)
     assert done.returncode == (3 if command == "trust" else 0), done.stderr

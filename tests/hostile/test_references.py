@@ -131,3 +131,71 @@ def test_what_is_known_is_for_the_user_alone(hub, publish, tmp_path: Path):
     [known] = (tmp_path / "home").glob("fetched/*/*.json")
     assert known.stat().st_mode & 0o777 == 0o600
     assert known.parent.stat().st_mode & 0o077 == 0
+
+
+class TestWithoutGit:
+    """Then the Hub's lists say whether a branch or tag leads to a commit."""
+
+    @pytest.fixture(autouse=True)
+    def _no_git(self, tmp_path):
+        """Only for the commands: the Hub itself runs git."""
+        (tmp_path / "bin").mkdir()
+        if bwrap := shutil.which("bwrap"):
+            (tmp_path / "bin" / "bwrap").symlink_to(bwrap)
+        self.path = str(tmp_path / "bin")
+
+    def eval(self, ref):
+        return envhub("eval", ref, "--trust-remote-code", *QUICK, PATH=self.path)
+
+    def test_a_commit_that_no_branch_has_is_not_run(self, proposed, tmp_path):
+        done = self.eval(proposed)
+        assert done.returncode == 3, done.stderr
+        assert "no branch or tag of known/good leads to this commit" in done.stderr
+        assert f"envhub trust {proposed}" in done.stderr
+        assert not (tmp_path / "executed").exists()
+        shown = envhub("trust", proposed, PATH=self.path)
+        assert shown.returncode == 3
+        assert "Warning: no branch or tag of known/good leads to this commit." in shown.stdout
+
+    def test_it_is_run_if_the_ledger_has_it(self, hub, proposed, tmp_path):
+        Ledger().add(hub.endpoint, "known/good", commit_in(proposed))
+        done = envhub("eval", proposed, *QUICK, PATH=self.path)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "executed").exists()
+
+    @pytest.mark.parametrize("where", ["head", "ancestor", "branch", "tag"])
+    def test_commits_of_the_repository_itself(self, hub, publish, where):
+        ref = publish(env_file(), "known/good")
+        match where:
+            case "ancestor":
+                for number in range(3):
+                    hub.commit("known/good", {"more.py": f"x = {number}\n"})
+            case "branch":
+                mine = hub.commit("known/good", {"more.py": ""}, branch="other")
+                hub.commit("known/good", {"more.py": "x = 1"}, branch="other")
+                ref = ref.replace(commit_in(ref), mine)
+            case "tag":
+                mine = hub.propose("known/good", {"more.py": ""})
+                hub.tag("known/good", "v1", revision=mine)
+                ref = ref.replace(commit_in(ref), mine)
+        done = self.eval(ref)
+        assert done.returncode == 0, done.stderr
+
+    @pytest.mark.parametrize("path", ["/refs", "/commits/"])
+    def test_a_hub_that_does_not_say_is_not_believed(self, hub, publish, path):
+        ref = publish(env_file(), "known/good")
+        hub.commit("known/good", {"more.py": ""})  # so that it is not a branch's last commit
+        with hub.fault(faults.Status(500, path)):
+            assert envhub("info", ref, PATH=self.path).returncode == 0
+            done = self.eval(ref)
+        assert done.returncode == 6, done.stderr
+        assert "The history of known/good failed: the Hub answered HTTP 500" in done.stderr
+        assert "Traceback" not in done.stderr
+        assert self.eval(ref).returncode == 0
+
+    def test_what_was_asked_once_is_not_asked_again(self, hub, publish):
+        ref = publish(env_file(), "known/good")
+        assert envhub("info", ref, PATH=self.path).returncode == 0
+        hub.close()
+        done = self.eval(ref)
+        assert done.returncode == 0, done.stderr

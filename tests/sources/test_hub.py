@@ -1,6 +1,8 @@
 """The client of the Hub: what it asks, and what it says when no answer comes."""
 
+import json
 import threading
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -57,8 +59,18 @@ def test_a_hub_that_is_down_is_not_asked_again_and_again(hub, ref, caplog):
     ids=["page", "types", "elsewhere"],
 )
 def test_a_listing_that_is_none(monkeypatch, body, headers, message):
+    expected = pytest.raises(SourceUnavailable, match=message)
+    with answering(monkeypatch, lambda path: (body, headers)), expected:
+        Hub().listing("me/env", "0" * 40)
+
+
+@contextmanager
+def answering(monkeypatch, answer):
+    """A server that is the Hub: its answers are bodies and headers, by the path."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            body, headers = answer(self.path)
             self.send_response(200)
             for name, value in headers.items():
                 self.send_header(name, value)
@@ -72,9 +84,62 @@ def test_a_listing_that_is_none(monkeypatch, body, headers, message):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        with pytest.raises(SourceUnavailable, match=message):
-            Hub().listing("me/env", "0" * 40)
+        yield
         server.shutdown()
+
+
+HEAD, OLD, OTHER = "a" * 40, "b" * 40, "c" * 40
+
+
+BRANCHES = [{"name": "main", "ref": "refs/heads/main", "targetCommit": HEAD}]
+
+
+def history(pages: int, refs: object = {"branches": BRANCHES, "tags": []}):
+    """The answers of a Hub with one branch, whose history has that many pages."""
+
+    def answer(path):
+        if path.endswith("/refs"):
+            return json.dumps(refs).encode(), {}
+        page = int(path.partition("cursor=")[2] or 1)
+        last = page == pages
+        target = f'<{endpoint()}{path.partition("?")[0]}?cursor={page + 1}>; rel="next"'
+        body = json.dumps([{"id": OLD if last else f"{page:040}"}]).encode()
+        return body, {} if last else {"Link": target}
+
+    return answer
+
+
+def test_a_history_of_some_pages(monkeypatch):
+    with answering(monkeypatch, history(3)):
+        assert Hub().is_on_branch("me/env", HEAD)
+        assert Hub().is_on_branch("me/env", OLD)
+        assert not Hub().is_on_branch("me/env", OTHER)
+
+
+def test_a_history_without_an_end_is_no_answer(monkeypatch):
+    with answering(monkeypatch, history(1_000_000)), pytest.raises(SourceUnavailable) as caught:
+        Hub().is_on_branch("me/env", OTHER)
+    text = str(caught.value)
+    assert text.startswith("The history of me/env has more than 100 pages (http://127.0.0.1:")
+    assert text.endswith(f"one of its branches leads to {OTHER}. Install git, which can.")
+
+
+@pytest.mark.parametrize(
+    "refs",
+    [
+        [],
+        {"branches": []},
+        {"branches": [{"name": "main"}], "tags": []},
+        {"branches": [{"targetCommit": "main"}], "tags": []},
+        {"branches": [{"targetCommit": f"{HEAD}\n"}], "tags": []},
+        {"branches": [{"targetCommit": f"{HEAD}/../{OTHER}"}], "tags": []},
+        {"branches": [], "tags": [{"targetCommit": None}]},
+    ],
+)
+def test_branches_that_are_none(monkeypatch, refs):
+    expected = pytest.raises(SourceUnavailable, match="got an answer that is not from a Hub")
+    with answering(monkeypatch, history(1, refs)), expected:
+        Hub().is_on_branch("me/env", HEAD)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,15 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """A commit of a history."""
+
+    id: str
+    time: datetime
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
 class Repository:
     """A bare repository."""
 
@@ -129,6 +138,14 @@ class Repository:
         form = "--format=%(refname) %(objectname)"
         lines = git(self.path, "for-each-ref", form, "refs/heads", "refs/tags").decode()
         return [Ref(*line.split(" ")) for line in lines.splitlines()]
+
+    def history(self, commit: str) -> list[Past]:
+        """Return a commit and everything before it, the newest first."""
+        log = git(self.path, "log", "-z", "--format=%H%n%ct%n%s", commit).decode(errors="replace")
+        entries = (entry.split("\n", 2) for entry in log.split("\0") if entry)
+        return [
+            Past(oid, datetime.fromtimestamp(int(time), UTC), title) for oid, time, title in entries
+        ]
 
     def time_of(self, commit: str) -> datetime:
         """Return the time of a commit."""

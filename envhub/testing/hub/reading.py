@@ -79,6 +79,17 @@ def refs(call: Call, segment: str, name: str) -> Answer:
     return json_answer(listed | {"pullRequests": []})
 
 
+def commits(call: Call, segment: str, name: str, revision: str) -> Answer:
+    """`GET /api/models/owner/name/commits/main`."""
+    stored = find(call, segment, name)
+    history = stored.repository.history(commit_of(call, stored, revision))
+    return _page(call, [
+        {"id": past.id, "title": past.title, "message": "", "authors": [],
+         "date": _written(past.time)}
+        for past in history
+    ])  # fmt: skip
+
+
 def resolve(call: Call, segment: str | None, name: str, revision: str, path: str) -> Answer:
     """`HEAD` and `GET /owner/name/resolve/main/env.py`."""
     stored = find(call, segment, name)

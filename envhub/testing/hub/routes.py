@@ -27,6 +27,7 @@ _ROUTES: list[tuple[str, re.Pattern[str], Callable[..., Answer]]] = [
         ("GET", f"{_API}/tree/{_REVISION}(?:/(?P<path>.+))?", reading.tree),
         ("POST", f"{_API}/paths-info/{_REVISION}", reading.paths_info),
         ("GET", f"{_API}/refs", reading.refs),
+        ("GET", f"{_API}/commits/{_REVISION}", reading.commits),
         ("GET", f"{_PAGE}/resolve/{_REVISION}/(?P<path>.+)", reading.resolve),
         ("POST", "/api/validate-yaml", writing.validate_yaml),
         ("POST", "/api/repos/create", writing.create),

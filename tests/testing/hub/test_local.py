@@ -195,6 +195,15 @@ class TestReading:
         assert [(ref.name, ref.target_commit) for ref in refs.branches] == [("main", head)]
         assert [(ref.ref, ref.target_commit) for ref in refs.tags] == [("refs/tags/v1", first)]
 
+    def test_commits(self, hub, first, anyone):
+        head = hub.commit_of("owner/name")
+        history = [past.commit_id for past in anyone.list_repo_commits("owner/name")]
+        assert history[0] == head
+        assert first in history[1:]
+        before = anyone.list_repo_commits("owner/name", revision=first)
+        assert [past.commit_id for past in before] == history[history.index(first) :]
+        assert all(past.title and past.created_at for past in before)
+
     def test_a_snapshot(self, hub, first, tmp_path):
         folder = client.snapshot_download(
             "owner/name", revision=first, endpoint=hub.endpoint, cache_dir=tmp_path / "cache"
