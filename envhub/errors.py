@@ -10,11 +10,11 @@
     │   ├── HomeExposed               2  a sandbox would have to show the user's home
     │   └── RunDirectoryError         2  a run's directory cannot be used as was asked
     ├── RemoteCodeRefused             3  also a RuntimeError: nobody agreed to run this code
-    ├── SourceError                   6  a source cannot be had as it should be
+    ├── SourceError                   6  the files of a source are not available
     │   ├── SourceUnavailable         6  it cannot be reached, or does not exist
     │   │   └── HubUnreachable        6  the Hub did not answer at all
     │   └── SourceCorrupt             6  what came is not what was asked for
-    ├── RuntimeUnavailable            5  what a benchmark requires cannot be had
+    ├── RuntimeUnavailable            5  a benchmark's requirements are not available
     └── ContractError                 4  a benchmark, plugin or policy breaks its contract
         ├── RunAborted                4  the same error again and again: nothing can be evaluated
         ├── InvalidBenchmark          4  also a ValueError: a declared value makes no sense
@@ -117,19 +117,19 @@ class SandboxUnavailable(UsageError):
     """The sandbox that was asked for does not work here.
 
     Attributes:
-        wanted: Which one was asked for.
+        choice: Which one was asked for.
         problems: What keeps each from working.
     """
 
-    def __init__(self, wanted: str, problems: dict[str, str]) -> None:
-        which = "No sandbox" if wanted == "auto" else f"The sandbox {wanted!r}"
-        verb = "works" if wanted == "auto" else "does not work"
+    def __init__(self, choice: str, problems: dict[str, str]) -> None:
+        which = "No sandbox" if choice == "auto" else f"The sandbox {choice!r}"
+        verb = "works" if choice == "auto" else "does not work"
         found = "; ".join(f"{kind}: {problem}" for kind, problem in problems.items())
         super().__init__(
             f"{which} {verb} here: {found}. `envhub doctor` says what to install or to set; "
             "--sandbox none runs the code unprotected, if you trust it with everything you have."
         )
-        self.wanted = wanted
+        self.choice = choice
         self.problems = problems
 
 
@@ -159,13 +159,13 @@ class RemoteCodeRefused(EnvHubError, RuntimeError):
 
 
 class SourceError(EnvHubError):
-    """A source cannot be had as it should be."""
+    """The files of a source are not available."""
 
     exit_code = ExitCode.SOURCE
 
 
 class SourceUnavailable(SourceError):
-    """A source cannot be reached, or is not there."""
+    """A source cannot be reached, or does not exist."""
 
 
 class HubUnreachable(SourceUnavailable):
@@ -180,7 +180,7 @@ class RuntimeUnavailable(EnvHubError):
     """The runtime that a benchmark requires cannot be built or used.
 
     Attributes:
-        requirement: The one that cannot be had, where that is known.
+        requirement: The one that is not available, where that is known.
         said: The last lines of the tool that was to build it.
     """
 

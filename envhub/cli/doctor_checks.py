@@ -49,7 +49,7 @@ class Finding:
     fix: str | None = None
     """The command that fixes the problem; None if there is none."""
     notes: tuple[str, ...] = ()
-    """What to know about a part that is in order."""
+    """What to know about a part that passed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ def _evaluate(
         directory: Of the run.
         watcher: Receives the progress.
         before: What `run.json` says, if the run has begun.
-        keep: Whether it goes on saying that.
+        keep: Whether to leave `run.json` as it is.
     """
     check_key()
     files = _identify(source, directory)

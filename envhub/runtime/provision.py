@@ -141,9 +141,9 @@ def file_requirements(text: str, path: Path) -> "tuple[Requirements, Pins | None
         return declared, None
     from envhub.runtime.pins import parse_pins
 
-    beside = path.with_name(declared.lock)
+    pins = path.with_name(declared.lock)
     try:
-        lines = beside.read_text(encoding="utf-8")
+        lines = pins.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise ContractError(f"{path.name} names {declared.lock}, which cannot be read.") from exc
     return declared, parse_pins(lines, declared.lock)

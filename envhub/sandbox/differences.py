@@ -17,9 +17,9 @@ from envhub.types import SandboxKind
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that a sandbox exposes, leaves behind or forbids, and bubblewrap does not."""
+    """Something that a sandbox exposes or forbids, and bubblewrap does not."""
 
-    effect: Literal["exposes", "leaves", "forbids"]
+    effect: Literal["exposes", "forbids"]
     name: str
     text: str
     before_abi: int | None = None
@@ -51,9 +51,6 @@ LANDLOCK = (
         "connections",
         "open connections and names of sockets, in `/proc/self/net`",
         offline_only=True,
-    ),
-    Difference(
-        "leaves", "processes", "those that it started live on if somebody kills the worker's guard"
     ),
     _TEMPORARY,
     _SHARED_MEMORY,

@@ -39,7 +39,7 @@ def _is_setting(path: Path) -> bool:
 def _entries(directory: Path) -> list[Path]:
     try:
         return sorted(directory.iterdir())
-    except OSError:  # it is not there
+    except OSError:  # it does not exist
         return []
 
 

@@ -30,7 +30,7 @@ _SPACES = frozenset({
 def close_envs(envs: object) -> None:
     """Close envs, also in nested mappings and sequences; harmless when repeated.
 
-    If closing one of them fails, the others are closed all the same.
+    If closing one of them fails, the others are closed anyway.
 
     Raises:
         TypeError: A value is not an env, a mapping or a sequence.

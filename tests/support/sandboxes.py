@@ -234,7 +234,7 @@ def choose_elsewhere(wanted: str, path: str) -> list[str]:
         try:
             print(choose({wanted!r}), choose({wanted!r}))
         except SandboxUnavailable as exc:
-            print(exc.exit_code, exc.wanted, sorted(exc.problems))
+            print(exc.exit_code, exc.choice, sorted(exc.problems))
             print(exc)
     """
     variables = {**os.environ, "PATH": path}
