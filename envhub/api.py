@@ -1,22 +1,47 @@
 """The functions that `import envhub` offers to programs."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Literal, Unpack, get_args
 
 from gymnasium.vector import AutoresetMode
 
+from envhub.arguments import (
+    check_choice,
+    check_flag,
+    check_function,
+    check_limits,
+    check_names,
+    check_path,
+    check_policy,
+    check_reference,
+    check_values,
+    check_whole,
+    check_workers,
+)
 from envhub.errors import PluginError, UsageError
+from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.request import EvalRequest
-from envhub.evaluation.run import start_run
+from envhub.evaluation.run import continue_run, start_run
 from envhub.host.loading import LazySpec, describe
+from envhub.policies.contract import Policy
+from envhub.policies.find import read_policy
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run
 from envhub.sources.find import find_source
-from envhub.types import Limits, SourceKeywords, SourceOptions, Value, WorkerSpec
+from envhub.types import (
+    Limits,
+    RuntimeChoice,
+    SandboxChoice,
+    SourceKeywords,
+    SourceOptions,
+    Value,
+    WorkerSpec,
+)
 from envhub.vector.env import LazyVectorEnv
 
 _UNUSED_HORIZON = 1_000_000
@@ -24,7 +49,7 @@ _UNUSED_HORIZON = 1_000_000
 
 
 def make_env(
-    ref: str,
+    ref: str | Path,
     n_envs: int = 1,
     *,
     suites: Iterable[str] = (),
@@ -65,14 +90,16 @@ def make_env(
         RuntimeUnavailable: The benchmark's requirements are not available.
         ContractError: The benchmark breaks its contract.
     """
-    if not isinstance(n_envs, int) or n_envs < 1:
-        raise UsageError(f"n_envs must be a whole number of at least 1, found {n_envs!r}.")
-    options = SourceOptions.of("make_env", source)
-    spec = WorkerSpec(
-        find_source(ref, options), dict(env_args or {}), limits or Limits(), _UNUSED_HORIZON
-    )
+    n_envs = check_whole("n_envs", n_envs, 1)
+    options = _source_options("make_env", source)
+    given = check_values("env_args", env_args)
+    found = find_source(check_reference(ref), options)
+    spec = WorkerSpec(found, given, check_limits(limits), _UNUSED_HORIZON)
     description = describe(spec, options.runtime, locked=options.locked)
     lazy = LazySpec(description, options.runtime)
+    selected = select(
+        description.benchmark, check_names("suites", suites), check_names("tasks", tasks)
+    )
     return {
         suite: {
             task.name: LazyVectorEnv(
@@ -86,79 +113,145 @@ def make_env(
             )
             for task in chosen
         }
-        for suite, chosen in select(description.benchmark, suites, tasks).items()
+        for suite, chosen in selected.items()
     }
 
 
 def evaluate(
-    ref: str,
-    policy: Any = "random",
+    ref: str | Path,
+    policy: Policy | str | Path = "random",
     *,
     suites: Iterable[str] = (),
     tasks: Iterable[str] = (),
     episodes: int | None = None,
     seed: int = 0,
-    workers: int | None = None,
+    workers: int | Literal["auto"] | None = None,
     max_steps: int | None = None,
     env_args: Mapping[str, Value] | None = None,
     policy_args: Mapping[str, Value] | None = None,
     limits: Limits | None = None,
     retries: int = 1,
+    max_errors: int = MAX_ERRORS,
     out: str | Path | None = None,
+    resume: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+    on_episode: Callable[[EpisodeRecord], object] | None = None,
     **source: Unpack[SourceKeywords],
 ) -> Run:
     """Evaluate a policy on a benchmark, as `envhub eval` does.
+
+    Warns if episodes ended with an error. Can be called from several threads at once.
 
     Args:
         ref: An installed benchmark's name, a local `./directory` or `./file.py`, or
             `owner/repo@<commit>:env.py` on the Hub.
         policy: A policy object, which runs in this process, or text as for `--policy`.
         suites: Names of suites; none: the benchmark's default; `all`: every suite.
-        tasks: Names of tasks; none: all tasks of the suites.
+        tasks: Names of tasks, as for `--task`; none: all tasks of the suites.
         episodes: Episodes per task; None: the benchmark's own number.
         seed: The seed of each task's first episode; the others count up from it.
-        workers: Worker processes; None: as many as cores and free memory allow; 0: everything in
-            this process.
+        workers: Worker processes; None or "auto": as many as cores and free memory allow; 0:
+            everything in this process.
         max_steps: A horizon that replaces the tasks' own.
         env_args: Arguments of the benchmark's function that makes envs.
         policy_args: Arguments of the policy's factory.
         limits: Seconds after which a process that does not answer is ended.
         retries: How often an episode that failed is run again before its failure is recorded.
+        max_errors: Equal errors in a row, before any episode was played to its end, that stop the
+            run.
         out: A new directory for the run; None: one under `runs/`.
+        resume: Continue the run in `out` if it asks the same question, or start it there.
+        progress: Called with the number of episodes that have a record, and of all: at the start
+            and after each episode.
+        on_episode: Called with the record of each episode that has ended.
         **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
             `runtime` and the others of `envhub.types.SourceKeywords`.
 
     Returns:
         The run: its directory, `records()` and `summary()`.
+
+    Raises:
+        UsageError: An argument cannot be meant; says what to give instead.
+        ContractError: The benchmark or the policy breaks its contract.
     """
-    options = SourceOptions.of("evaluate", source)
+    chosen = check_policy(policy)
     request = EvalRequest(
-        ref=ref,
-        policy=policy,
-        suites=(suites,) if isinstance(suites, str) else tuple(suites),
-        tasks=(tasks,) if isinstance(tasks, str) else tuple(tasks),
-        episodes=episodes,
-        seed=seed,
-        workers=workers,
-        max_steps=max_steps,
-        env_args=dict(env_args or {}),
-        policy_args=dict(policy_args or {}),
-        limits=limits or Limits(),
-        retries=retries,
-        out=Path(out) if out is not None else None,
-        options=options,
+        ref=check_reference(ref),
+        policy=read_policy(chosen) if isinstance(chosen, str) else chosen,
+        suites=check_names("suites", suites),
+        tasks=check_names("tasks", tasks),
+        episodes=None if episodes is None else check_whole("episodes", episodes, 1),
+        seed=check_whole("seed", seed, 0, 2**62),
+        workers=check_workers(workers),
+        max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
+        env_args=check_values("env_args", env_args),
+        policy_args=check_values("policy_args", policy_args),
+        limits=check_limits(limits),
+        retries=check_whole("retries", retries, 0),
+        max_errors=check_whole("max_errors", max_errors, 1),
+        out=check_path("out", out),
+        options=_source_options("evaluate", source),
     )
-    return start_run(request, _Silent())
+    check_function("progress", progress)
+    check_function("on_episode", on_episode)
+    watcher = _Callbacks(progress, on_episode)
+    if not check_flag("resume", resume):
+        run = start_run(request, watcher)
+    elif request.out is None:
+        raise UsageError("resume needs the run's directory: give out too.")
+    else:
+        run = continue_run(request, request.out, watcher)
+    _warn_of_errors(run)
+    return run
 
 
-class _Silent:
-    """Ignores progress; warns where an observer fails."""
+def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:
+    options = SourceOptions.of(caller, given)
+    for field in fields(options):
+        value = getattr(options, field.name)
+        choices = _CHOICES.get(field.name)
+        if choices is None:
+            check_flag(field.name, value)
+        else:
+            check_choice(field.name, value, choices)
+    return options
+
+
+_CHOICES = {"sandbox": get_args(SandboxChoice), "runtime": get_args(RuntimeChoice)}
+
+
+def _warn_of_errors(run: Run) -> None:
+    errors = [record.error for record in run.records() if record.error is not None]
+    if errors:
+        warnings.warn(
+            f"{len(errors)} of {run.planned} episodes ended with an error, the first: "
+            f"{errors[0].message}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+class _Callbacks:
+    """Tells the caller's functions of the progress; warns where an observer fails."""
+
+    def __init__(
+        self,
+        progress: Callable[[int, int], object] | None = None,
+        on_episode: Callable[[EpisodeRecord], object] | None = None,
+    ) -> None:
+        self._progress = progress
+        self._on_episode = on_episode
+        self._done = self._total = 0
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
-        return
+        self._done, self._total = done, len(plan.episodes)
+        self._show()
 
     def recorded(self, record: EpisodeRecord) -> None:
-        return
+        self._done += 1
+        if self._on_episode is not None:
+            self._on_episode(record)
+        self._show()
 
     def refresh(self) -> None:
         return
@@ -171,3 +264,7 @@ class _Silent:
 
     def warning(self, problem: PluginError) -> None:
         warnings.warn(str(problem), stacklevel=2)
+
+    def _show(self) -> None:
+        if self._progress is not None:
+            self._progress(self._done, self._total)

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
+from typing import NoReturn
 
 _GRACE = 2.0
 """Seconds that a child's guard has to end its descendants before its group is killed."""
@@ -97,6 +99,12 @@ def run_bytes(
 def _text(output: bytes) -> str:
     """Decode a tool's output, with any kind of line ends."""
     return output.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def restart(variables: Mapping[str, str]) -> NoReturn:
+    """Begin this process anew, with the same command line and more environment variables."""
+    argv = [sys.executable, *sys.orig_argv[1:]]
+    os.execve(sys.executable, argv, {**os.environ, **variables})  # noqa: S606
 
 
 class Child:

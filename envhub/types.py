@@ -266,6 +266,8 @@ class PolicySpec:
 
     limits: "Limits"
     interpreter: Interpreter = HERE
+    directory: str = "."
+    """Where it runs."""
 
 
 def confinement_of(source: Source) -> Confinement | None:

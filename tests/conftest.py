@@ -13,6 +13,12 @@ from support.needs import commands, needs_git, reason_to_skip
 from support.paths import ASSETS
 from support.wheels import NEEDED, make_wheel, repack
 
+from envhub.sandbox.variables import kernel_variables
+
+# Before numpy is loaded: loops in this process are compared with what workers compute.
+for _name, _value in kernel_variables().items():
+    os.environ.setdefault(_name, _value)
+
 REQUIRE_ALL = os.environ.get("ENVHUB_REQUIRE_ALL") == "1"
 
 leftovers = Leftovers()

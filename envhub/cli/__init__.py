@@ -1,8 +1,10 @@
 """The command line: the only place that prints and exits. One module per command."""
 
+import os
 import sys
 from importlib import import_module
 from io import TextIOWrapper
+from itertools import pairwise
 
 import click
 
@@ -84,6 +86,7 @@ def group() -> None:
 def main() -> None:
     """Run the command line; the one place that turns errors into exit codes."""
     debug = "--debug" in sys.argv[1:]
+    _restart_without_workers(sys.argv[1:])
     if isinstance(sys.stdout, TextIOWrapper):  # None if a caller has closed it
         sys.stdout.reconfigure(
             errors="backslashreplace"
@@ -102,6 +105,22 @@ def main() -> None:
         sys.stderr.close()
         code = ExitCode.FOUND
     sys.exit(code if isinstance(code, int) else ExitCode.DONE)
+
+
+def _restart_without_workers(arguments: list[str]) -> None:
+    """With --workers 0, begin anew with the variables of workers that numpy reads when it starts.
+
+    So an episode computes the same in this process as in a worker. A debugger is left alone.
+    """
+    spelled = "--workers=0" in arguments or ("--workers", "0") in pairwise(arguments)
+    if arguments[:1] != ["eval"] or not spelled or sys.gettrace() is not None:
+        return
+    from envhub.process import restart
+    from envhub.sandbox.variables import kernel_variables
+
+    missing = {name: v for name, v in kernel_variables().items() if name not in os.environ}
+    if missing:
+        restart(missing)
 
 
 def _advise(error: EnvHubError) -> str:

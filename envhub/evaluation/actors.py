@@ -5,6 +5,7 @@ that wait for actions to `waiting`. `pump` starts the actor's next work, whose r
 takes as an event.
 """
 
+from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,7 +71,7 @@ class Actor(Protocol):
 def make_actor(job: Job, poller: WorkerPoller) -> Actor:
     """Make the first actor; the placement of the policy is known once the policy is made."""
     if job.workers == 0 or not isinstance(job.policy, PolicySource):
-        return InlineActor(job.policy, job.benchmark, _policy_log(job))
+        return InlineActor(job.policy, job.benchmark, _policy_log(job), job.directory)
     return InWorkerActor(job) if job.in_worker else make_process_actor(job, poller)
 
 
@@ -81,7 +82,8 @@ def make_process_actor(job: Job, poller: WorkerPoller) -> ProcessActor:
     """
     assert isinstance(job.policy, PolicySource)
     # A policy of the benchmark may need the packages of the benchmark's runtime.
-    spec = PolicySpec(job.limits, job.spec.interpreter if job.in_worker else HERE)
+    interpreter = job.spec.interpreter if job.in_worker else HERE
+    spec = PolicySpec(job.limits, interpreter, str(job.directory))
     return ProcessActor(job.policy, job.benchmark, spec, poller, _policy_log(job))
 
 
@@ -149,15 +151,19 @@ class InlineActor:
     seconds = 0.0
     """Always 0: nothing else happens during a call, so waiting for more slots saves nothing."""
 
-    def __init__(self, policy: Any, benchmark: Benchmark, log: Path | None) -> None:
+    def __init__(
+        self, policy: Any, benchmark: Benchmark, log: Path | None, directory: Path
+    ) -> None:
         """Take a policy.
 
         Args:
             policy: A policy, or a `PolicySource` to make it from.
             benchmark: The benchmark that it is evaluated on.
             log: A file for the tracebacks of its exceptions.
+            directory: Where it is made, if it is not made yet.
         """
         self._log = log
+        self._directory = directory
         self.waiting: list[Slot] = []
         self.awaiting_policy: list[Slot] = []
         self._policy = policy
@@ -233,7 +239,10 @@ class InlineActor:
 
     def _make(self, spaces: Spaces) -> None:
         if isinstance(self._policy, PolicySource):
-            caller = make_caller(self._policy, self._benchmark, spaces)
+            # A resumed run may have begun elsewhere; several threads must not move each other.
+            elsewhere = self._directory.resolve() != Path.cwd()
+            with chdir(self._directory) if elsewhere else nullcontext():
+                caller = make_caller(self._policy, self._benchmark, spaces)
         else:
             caller = wrap_policy(self._policy, spaces)
         self._known.append((spaces, caller, ObservationView(spaces[0], caller.facts.needs)))

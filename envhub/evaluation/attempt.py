@@ -15,6 +15,9 @@ from envhub.types import Task
 from envhub.wire.messages import EpisodeInfo
 from envhub.wire.values import Array
 
+STEP = np.dtype([("reward", "<f8"), ("success", "i1"), ("terminated", "?"), ("truncated", "?")])
+"""A step in `traces/`; its success is -1 if the env reported none."""
+
 
 class Attempt:
     """The steps of an episode so far. Only the host computes what is recorded."""
@@ -66,6 +69,22 @@ class Attempt:
     def actions(self) -> Array | None:
         """Return all actions, for replay; None before the first step."""
         return np.concatenate(self._actions) if self._actions else None
+
+    def steps(self) -> Array | None:
+        """Return reward and flags of every step: what `trace` hashes beside the actions.
+
+        None before the first step.
+        """
+        outcome = self.outcome
+        if not outcome.rewards:
+            return None
+        steps = np.zeros(len(outcome.rewards), STEP)
+        steps["reward"] = outcome.rewards
+        steps["success"] = [-1 if s is None else int(s) for s in outcome.successes]
+        # No step but the last can have ended the episode.
+        steps["terminated"][-1] = outcome.terminated
+        steps["truncated"][-1] = outcome.truncated
+        return steps
 
     def record(self, space: Space[Any]) -> EpisodeRecord:
         """Make the record of an attempt that ended."""

@@ -42,7 +42,7 @@ from envhub.wire.messages import (
 )
 from envhub.wire.values import Array
 
-OnRecord = Callable[[EpisodeRecord, Array | None], None]
+OnRecord = Callable[[EpisodeRecord, Array | None, Array | None], None]
 
 
 class Engine:
@@ -60,7 +60,7 @@ class Engine:
 
         Args:
             job: The episodes to run, and how.
-            on_record: Called for every episode that has ended, with its actions.
+            on_record: Called for every episode that has ended, with its actions and steps.
             first: A worker that has loaded the benchmark already.
             on_poll: Called a few times a second.
         """
@@ -397,7 +397,7 @@ class Engine:
     def _record(self, record: EpisodeRecord, attempt: Attempt) -> None:
         self.progress.done += 1
         self._actor.finished(record.number)
-        self._on_record(record, attempt.actions())
+        self._on_record(record, attempt.actions(), attempt.steps())
 
     def _show(self, slot: Slot, activity: str) -> None:
         self.progress.slots[slot.index] = activity

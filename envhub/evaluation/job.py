@@ -30,6 +30,8 @@ class Job:
     max_errors: int = MAX_ERRORS
     """Equal errors in a row, before any episode has worked, that abort the run."""
     logs: Path | None = None
+    directory: Path = field(default_factory=Path.cwd)
+    """Where the policy's process runs."""
 
     @property
     def limits(self) -> Limits:

@@ -9,6 +9,9 @@ from envhub.errors import UnknownName, UsageError
 from envhub.records import Episode
 from envhub.types import Benchmark, Task
 
+_MAX_EPISODES = 1_000_000
+"""The episodes of a run: more would need weeks, and their plan gigabytes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -66,6 +69,12 @@ def make_plan(
         raise UsageError(f"--episodes must be at least 1, found {count}.")
     if not 0 <= seed <= 2**63 - 1 - count:
         raise UsageError(f"--seed must be a whole number from 0 on, found {seed}.")
+    total = count * len({task.name for listed in chosen.values() for task in listed})
+    if total > _MAX_EPISODES:
+        raise UsageError(
+            f"--episodes {count} are {total:,} episodes in all, and a run has at most "
+            f"{_MAX_EPISODES:,}: choose fewer, or fewer tasks."
+        )
     first_suite: dict[str, str] = {}
     for suite, listed in chosen.items():
         for task in listed:

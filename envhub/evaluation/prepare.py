@@ -58,6 +58,7 @@ class Prepared:
             workers=workers,
             retries=self.request.retries,
             max_errors=self.request.max_errors,
+            directory=self.request.directory,
             logs=logs,
         )
 
@@ -77,7 +78,7 @@ def foresee(request: EvalRequest, files: Mapping[str, Any]) -> dict[str, Any]:
     if request.episodes is not None:
         plan["episodes"] = request.episodes
     benchmark = {**files, "env_args": dict(request.env_args), "plugins": list(chosen() or ())}
-    policy = foresee_policy(request.policy, request.policy_args)
+    policy = foresee_policy(request.policy, request.policy_args, request.directory)
     return {"benchmark": benchmark, "plan": plan, "policy": policy}
 
 
@@ -124,7 +125,7 @@ def prepare(
             loaded=worker.loaded,
             files=files,
             planned=plan.to_json(worker.loaded.benchmark.reuse),
-            policy=describe_policy(request.policy, policy, request.policy_args),
+            policy=describe_policy(request.policy, policy, request.policy_args, request.directory),
             retries=request.retries,
             inline=request.workers == 0,
         )

@@ -35,6 +35,8 @@ class EvalRequest:
     max_errors: int = MAX_ERRORS
     """Equal errors in a row, before any episode has worked, that abort the run."""
     out: Path | None = None
+    directory: Path = field(default_factory=Path.cwd)
+    """Where the policy runs, and relative paths in its arguments begin."""
     options: SourceOptions = field(default_factory=SourceOptions)
 
 

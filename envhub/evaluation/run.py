@@ -1,11 +1,11 @@
 """From a request to a run: prepare, then play the episodes that have no record yet."""
 
-import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from envhub.results.journal import (
     Journal,
     PlannedEpisodes,
     check_directory,
+    claim_directory,
     create_directory,
     discard_directory,
     has_records,
@@ -40,8 +41,9 @@ from envhub.wire.values import Array
 def start_run(request: EvalRequest, watcher: Watcher) -> Run:
     """Evaluate a policy on a benchmark, in a new run directory."""
     source = find_source(request.ref, request.options, message=watcher.message)
-    directory = request.out or _default_directory(request.ref)
-    parents = create_directory(directory)
+    if request.out is not None and _is_left_over(request.out):
+        return _evaluate(request, source, request.out, watcher, before=None)
+    directory, parents = _make_directory(request)
     try:
         return _evaluate(request, source, directory, watcher, before=None)
     except BaseException:
@@ -80,6 +82,8 @@ def resume_run(
     benchmark = manifest["benchmark"]
     ref = benchmark["path"] if benchmark["kind"] == "local" else benchmark["ref"]
     source = find_source(ref, request.options)
+    if not has_records(directory):  # nothing was played: whatever has changed, it begins now
+        return _evaluate(request, source, directory, watcher, before=None)
     return _evaluate(request, source, directory, watcher, before=manifest, keep=True)
 
 
@@ -124,7 +128,7 @@ def play(
         prepared: From `prepare`; its worker is ended.
         episodes: A subset of the plan's episodes.
         logs: Where the output of workers goes.
-        on_record: Called for every episode that has ended, with its actions.
+        on_record: Called for every episode that has ended, with its actions and steps.
         on_start: Called with the engine before it runs.
         on_poll: Called a few times a second.
 
@@ -266,8 +270,8 @@ def _play_and_record(
         done = len(prepared.plan.episodes) - len(missing)
         watcher.started(run, prepared.plan, started, done)
 
-    def on_record(record: EpisodeRecord, actions: Array | None) -> None:
-        journal.append(record, actions)
+    def on_record(record: EpisodeRecord, actions: Array | None, steps: Array | None) -> None:
+        journal.append(record, actions, steps)
         watcher.recorded(record)
         for problem in plugins.episode_finished(run, record):
             watcher.warning(problem)
@@ -325,6 +329,7 @@ def _request_of(
         limits=Limits(**manifest["limits"]),
         retries=manifest["retries"],
         out=directory,
+        directory=_directory_of(policy),
         options=SourceOptions(
             trust_remote_code=trust_remote_code,
             sandbox=protection["sandbox"] if benchmark["kind"] == "hub" else "auto",
@@ -334,12 +339,34 @@ def _request_of(
     )
 
 
+def _directory_of(policy: Mapping[str, Any]) -> Path:
+    """Where the policy of a run ran, if that is still there."""
+    begun = Path(policy["directory"])
+    return begun if begun.is_dir() else Path.cwd()
+
+
 def _is_done(record: EpisodeRecord | None) -> bool:
     return record is not None and record.status == "ok"
 
 
-def _default_directory(ref: str) -> Path:
-    parts = [part for part in ref.split("/") if part not in ("", ".", "..", "env.py")]
+def _is_left_over(directory: Path) -> bool:
+    """Whether a directory holds what a run leaves whose policy could not be made, say."""
+    if not (directory / "run.json").is_file():
+        return False
+    check_directory(directory)
+    return is_vacant(directory)
+
+
+def _make_directory(request: EvalRequest) -> tuple[Path, tuple[Path, ...]]:
+    """Make the run's directory; returns the parents that were made with it, too."""
+    if request.out is not None:
+        return request.out, create_directory(request.out)
+    parts = [part for part in request.ref.split("/") if part not in ("", ".", "..", "env.py")]
     plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in (parts or ["run"])[-1])
-    base = Path("runs") / f"{plain[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
-    return base if not base.exists() else base.with_name(f"{base.name}-{os.getpid()}")
+    base = f"{plain[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in count(1):  # several runs may begin in the same second
+        directory = Path("runs") / (base if number == 1 else f"{base}-{number}")
+        parents = claim_directory(directory)
+        if parents is not None:
+            return directory, parents
+    raise AssertionError(base)

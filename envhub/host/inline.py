@@ -105,7 +105,7 @@ class InlineWorker:
 
     def end(self) -> None:
         """Close the env."""
-        self.ended = True
+        self.ended, self.pulse = True, None
         try:
             with chdir(self._directory):
                 self._session.close()

@@ -180,8 +180,11 @@ class RemoteEnv:
         final, count = count <= PLAY, min(count, PLAY)
         options = portable(options)
         request = Play(self._next(), episode, fresh, count, until_success, options, final)
-        limit = self._step_limit(count)
-        self.worker.ask(request, max(limit, self._limits.reset) if fresh else limit, "play")
+        # The worker says in its pulse what it is doing, and the limit of that holds; this is how
+        # often the pulse is looked at.
+        limits, step = self._limits, self._step_limit(count)
+        limit = min(step, limits.act, limits.reset) if fresh else min(step, limits.act)
+        self.worker.ask(request, limit, "play")
 
     def watch(self, pulse: Any) -> None:
         """Use the pulse in shared memory to tell long episodes from hanging steps."""

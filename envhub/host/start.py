@@ -56,7 +56,7 @@ def start(spec: WorkerSpec | PolicySpec, ends: Ends) -> Child:
     | direct    | policies, and the first two envs  | an interpreter                     |
     """
     if isinstance(spec, PolicySpec):
-        return _start_policy(spec.interpreter, ends)
+        return _start_policy(spec, ends)
     confinement = spec.confinement
     if confinement is not None and confinement.sandbox != "none":
         return _start_sandboxed(confinement, spec.interpreter, ends)
@@ -85,13 +85,13 @@ def together(worker: Sequence[str], guard: Sequence[str], directory: Path) -> li
     return ["/bin/sh", "-c", script, "sh", str(directory), *worker]
 
 
-def _start_policy(interpreter: Interpreter, ends: Ends) -> Child:
+def _start_policy(spec: PolicySpec, ends: Ends) -> Child:
     """Start a policy, which is the user's own code: with their variables, home and directory."""
-    python = python_for(interpreter, "envhub.worker.__main__")
+    python = python_for(spec.interpreter, "envhub.worker.__main__")
     return spawn(
         [*python, "policy", str(ends.channel), str(os.getpid()), str(ends.scratch)],
-        env=user_variables(isolated=interpreter.kind == "isolated"),
-        cwd=Path.cwd(),
+        env=user_variables(isolated=spec.interpreter.kind == "isolated"),
+        cwd=Path(spec.directory),
         output=ends.output,
         pass_fds=(ends.channel,),
     )

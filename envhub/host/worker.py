@@ -61,6 +61,8 @@ class Worker:
         self.ended = False
         self.deadline = math.inf
         self._limit = 0.0
+        self._since = 0.0
+        """When the request was sent, or its last progress was seen."""
         self.subject = ""
         self._request: Request | None = None
         self._verb = "start"
@@ -99,7 +101,8 @@ class Worker:
         self._verb = verb
         self._last_pulse = 0
         self._limit = limit
-        self.deadline = time.monotonic() + limit
+        self._since = time.monotonic()
+        self.deadline = self._since + limit
         self.outcome = None
         self.busy = True
         if not self.ended:
@@ -216,12 +219,39 @@ class Worker:
         applies to one step.
         """
         pulse = self.pulse() if self.pulse is not None else 0
+        if isinstance(self._request, Play) and self.pulse is not None:
+            self._check_play(self._request, pulse)
+            return
         # The worker writes the pulse: more steps than it was asked for are a lie and gain no time.
         if self._last_pulse < pulse <= 2 * getattr(self._request, "count", 0):
             self._last_pulse = pulse
             self.deadline = time.monotonic() + self._limit
             return
-        problem = f"no answer within {self._limit:g} s; its process was ended."
+        self._time_out(self._limit)
+
+    def _check_play(self, request: Play, pulse: int) -> None:
+        """Hold the limit of what a worker with a policy is doing: a reset, a step or a call.
+
+        Before the first step the pulse is 0 in the reset and 1 while the policy acts; it returns to
+        0 from the policy's start, and only a larger one than ever gains time.
+        """
+        now = time.monotonic()
+        if self._last_pulse < pulse <= 2 * request.count:
+            self._last_pulse, self._since = pulse, now
+        limits = self.spec.limits
+        if pulse % 2:
+            before = limits.reset if request.fresh and pulse == 1 else 0.0
+            self._verb, limit = "act", limits.act + before
+        else:
+            self._verb, limit = ("step", limits.step) if pulse else ("reset", limits.reset)
+        left = self._since + limit - now
+        if left > 0:
+            self.deadline = now + min(left, self._limit)
+        else:
+            self._time_out(limit)
+
+    def _time_out(self, limit: float) -> None:
+        problem = f"no answer within {limit:g} s; its process was ended."
         self.fail(WorkerTimeout(self._doing(), problem, log=self._last_lines()))
 
     def fail(self, error: WorkerError) -> None:

@@ -3,6 +3,7 @@
     run.json         the request, and the code and packages that were used
     episodes.jsonl   one record per episode; the last line for an episode counts
     actions/         <plan index>.npy: the actions of every episode
+    traces/          <plan index>.npy: reward and flags of every step
     summary.json     rates with intervals
     logs/            the output of the workers
 
@@ -41,7 +42,7 @@ _KEYS = {
 
 
 _FILES = ("run.json", "episodes.jsonl", "summary.json", ".lock")
-_FOLDERS = ("actions", "logs")
+_FOLDERS = ("actions", "logs", "traces")
 _MAX_MANIFEST = 2**26
 """The bytes of a `run.json` that are read at most; 5,000 files and as many tasks are below 2 MB."""
 
@@ -95,14 +96,17 @@ class Journal:
         """The directory for the output of workers."""
         return self.directory / "logs"
 
-    def append(self, record: EpisodeRecord, actions: Array | None) -> None:
-        """Write an episode: its actions first, so that no record lacks them."""
+    def append(
+        self, record: EpisodeRecord, actions: Array | None, steps: Array | None = None
+    ) -> None:
+        """Write an episode: its actions and steps first, so that no record lacks them."""
         with _readable_errors(self.directory):
-            if actions is not None:
-                buffer = io.BytesIO()
-                np.save(buffer, actions, allow_pickle=False)
-                path = self.directory / "actions" / f"{record.number}.npy"
-                write_whole(path, buffer.getvalue(), durable=False)
+            for folder, array in (("actions", actions), ("traces", steps)):
+                if array is not None:
+                    buffer = io.BytesIO()
+                    np.save(buffer, array, allow_pickle=False)
+                    path = self.directory / folder / f"{record.number}.npy"
+                    write_whole(path, buffer.getvalue(), durable=False)
             line = json.dumps(record_to_json(record), separators=(",", ":")) + "\n"
             data = line.encode()
             while data:
@@ -127,7 +131,7 @@ class Journal:
         with _readable_errors(self.directory):
             for name in _FOLDERS:
                 (self.directory / name).mkdir(exist_ok=True)
-            for place in (self.directory, self.directory / "actions"):
+            for place in (self.directory, *(self.directory / n for n in ("actions", "traces"))):
                 for part in place.glob(".*.part"):  # of a process that was killed
                     part.unlink(missing_ok=True)
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -160,6 +164,19 @@ def create_directory(directory: Path) -> tuple[Path, ...]:
         missing = tuple(parent for parent in directory.parents if not parent.exists())
         (directory / "logs").mkdir(parents=True)
         return missing
+
+
+def claim_directory(directory: Path) -> tuple[Path, ...] | None:
+    """Make a new run's directory, which nobody else can then make; None if it exists."""
+    with _readable_errors(directory):
+        missing = tuple(parent for parent in directory.parents if not parent.exists())
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir()
+        except FileExistsError:
+            return None
+    create_directory(directory)
+    return missing
 
 
 def discard_directory(directory: Path, parents: Iterable[Path] = ()) -> None:

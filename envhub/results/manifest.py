@@ -15,10 +15,14 @@ from msgspec import Meta, ValidationError, convert
 
 import envhub
 from envhub.errors import RunDirectoryError
+from envhub.machine.facts import describe_host
 from envhub.plugins import chosen
+from envhub.refs import PathRef
 from envhub.results.journal import FORMAT
 from envhub.sandbox.differences import conditions, differences
+from envhub.sources.find import locate
 from envhub.sources.fingerprint import hash_file
+from envhub.sources.siblings import hash_siblings
 from envhub.types import Confinement, FileSource, Placement, PolicySource, Value, WorkerSpec
 from envhub.wire.messages import Loaded
 
@@ -72,6 +76,7 @@ def make_manifest(
             "packages": loaded.packages,
             "unmet": list(spec.interpreter.unmet),
         },
+        "machine": {**describe_host(), "openblas": None, "gl": None, **loaded.machine},
         "protection": _protection(spec, inline=inline),
         "limits": asdict(spec.limits),
         "retries": retries,
@@ -79,13 +84,16 @@ def make_manifest(
     }
 
 
-def describe_policy(requested: Any, policy: Any, args: Mapping[str, Value]) -> dict[str, Any]:
+def describe_policy(
+    requested: Any, policy: Any, args: Mapping[str, Value], directory: Path | None = None
+) -> dict[str, Any]:
     """Describe a policy for `run.json`.
 
     Args:
         requested: The name of the policy, or the policy object.
         policy: The `PolicySource` for that name, or the policy object.
         args: The arguments for the policy's factory.
+        directory: Where relative paths in the arguments begin; None: this process's directory.
     """
     named = isinstance(policy, PolicySource)
     # Only a file that the user named. One of the benchmark's is among the benchmark's files, and
@@ -97,24 +105,28 @@ def describe_policy(requested: Any, policy: Any, args: Mapping[str, Value]) -> d
         "ref": requested if named else type(policy).__qualname__,
         "path": f"{path}:{policy.name}" if path else None,
         "sha256": _hash_policy(path) if path else None,
+        "imports": hash_siblings(path) if path else {},
         "args": dict(args),
-        "files": _hash_named_files(args),
+        "files": _hash_named_files(args, directory),
+        "directory": str((directory or Path()).absolute()),
         "batch": None,
         "placement": None,
     }
 
 
-def foresee_policy(asked: Any, args: Mapping[str, Value]) -> dict[str, Any]:
+def foresee_policy(
+    asked: Any, args: Mapping[str, Value], directory: Path | None = None
+) -> dict[str, Any]:
     """The part of `describe_policy` that is known before the benchmark is loaded."""
     if not isinstance(asked, str):
         return {"kind": "object"}
-    file, _, name = asked.rpartition(":")
-    path = Path(file if file and name.isidentifier() else asked)
+    path = _locate_policy(asked) if is_path(asked) else None
     return {
         "kind": "named",
-        "sha256": _hash_policy(path) if is_path(asked) else None,
+        "sha256": _hash_policy(path) if path else None,
+        "imports": hash_siblings(path) if path else {},
         "args": dict(args),
-        "files": _hash_named_files(args),
+        "files": _hash_named_files(args, directory),
     }
 
 
@@ -123,22 +135,30 @@ def is_path(policy: str) -> bool:
     return policy.startswith(("./", "../", "/"))
 
 
+def _locate_policy(asked: str) -> Path:
+    file, _, name = asked.rpartition(":")
+    # Refuses pipes, and what is too large for code.
+    source = locate(PathRef(file if file and name.isidentifier() else asked))
+    return Path(source.directory) / source.file
+
+
 def _hash_policy(path: Path) -> str:
     return hash_file(path).removeprefix("sha256:")
 
 
-def _hash_named_files(args: Mapping[str, Value]) -> dict[str, str]:
+def _hash_named_files(args: Mapping[str, Value], directory: Path | None) -> dict[str, str]:
     """The hashes of the files that a policy's arguments name, by the argument."""
+    top = directory or Path()
     return {
-        key: hash_file(Path(value))
+        key: hash_file(top / value)
         for key, value in args.items()
-        if isinstance(value, str) and _is_file(value)
+        if isinstance(value, str) and _is_file(top / value)
     }
 
 
-def _is_file(text: str) -> bool:
+def _is_file(path: Path) -> bool:
     try:
-        return Path(text).is_file()
+        return path.is_file()
     except (OSError, ValueError):  # too long for a path, or with a null character in it
         return False
 
@@ -171,8 +191,10 @@ class _Policy(TypedDict):
     ref: str
     path: str | None
     sha256: str | None
+    imports: dict[str, str]
     args: dict[str, Value]
     files: dict[str, str]
+    directory: str
     batch: int | None
     placement: Placement | None
 
@@ -228,6 +250,7 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Pat
 _COMPARED = {
     "kind of policy": ("policy", "kind"),
     "policy's file": ("policy", "sha256"),
+    "policy's imported file": ("policy", "imports"),
     "--policy-arg": ("policy", "args"),
     "file of --policy-arg": ("policy", "files"),
     "kind of benchmark": ("benchmark", "kind"),

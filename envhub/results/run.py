@@ -36,7 +36,12 @@ class Run:
     @property
     def complete(self) -> bool:
         """Whether every planned episode has a record."""
-        return len(self.records()) == planned_episodes(self.info["plan"])
+        return len(self.records()) == self.planned
+
+    @property
+    def planned(self) -> int:
+        """The number of planned episodes."""
+        return planned_episodes(self.info["plan"])
 
     def to_pandas(self) -> Any:
         """Return a data frame with a row per recorded episode; needs pandas.
@@ -48,8 +53,7 @@ class Run:
 
     def __repr__(self) -> str:
         named = {key: self.info.get(key, {}).get("ref", "?") for key in ("benchmark", "policy")}
-        planned = planned_episodes(self.info["plan"])
-        text = f"{named['benchmark']}, policy {named['policy']}, {planned} episodes planned"
+        text = f"{named['benchmark']}, policy {named['policy']}, {self.planned} episodes planned"
         return f"<Run {self.directory}: {text}>"
 
     def _repr_html_(self) -> str:

@@ -1,15 +1,18 @@
 """The environment variables of a worker. All others are cleared."""
 
 import os
+import platform
 import re
 import site
 from collections.abc import Mapping
 from pathlib import Path
 
+from envhub.machine.facts import cpu_flags
+
 _ALLOWED = frozenset({
     "CUDA_VISIBLE_DEVICES", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LP_NUM_THREADS",
     "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PATH",
-    "PYOPENGL_PLATFORM", "PYTHONPATH", "TZ",
+    "OPENBLAS_CORETYPE", "PYOPENGL_PLATFORM", "PYTHONPATH", "TZ",
 })  # fmt: skip
 
 _ALLOWED_PREFIXES = ("LC_", "MUJOCO_", "NVIDIA_", "__EGL_")
@@ -44,6 +47,8 @@ def worker_variables(
             chosen[name] = _absolute_parts(chosen[name])
     for name in _THREADS:
         chosen.setdefault(name, "1")
+    for name, value in kernel_variables().items():
+        chosen.setdefault(name, value)
     if isolated:
         chosen.pop("PYTHONPATH", None)
     elif site.ENABLE_USER_SITE:
@@ -51,6 +56,16 @@ def worker_variables(
         chosen["PYTHONUSERBASE"] = site.getuserbase()
     fixed = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     return chosen | fixed | scratch_variables(scratch)
+
+
+def kernel_variables() -> dict[str, str]:
+    """Return the variables that make the same wheels compute the same on every CPU.
+
+    OpenBLAS chooses its kernels by the CPU, and they differ in the last bits. Haswell's run on
+    every x86-64 CPU with AVX2, of 2013 and later; older ones keep their own.
+    """
+    common = platform.machine() in ("x86_64", "AMD64") and {"avx2", "fma"} <= {*cpu_flags()}
+    return {"OPENBLAS_CORETYPE": "Haswell"} if common else {}
 
 
 def guard_variables() -> dict[str, str]:
@@ -63,7 +78,8 @@ def user_variables(*, isolated: bool) -> dict[str, str]:
     """Return the user's variables; for a runtime without those that add the host's packages."""
     left_out = ("PYTHONPATH", "PYTHONHOME") if isolated else ()
     own = {name: value for name, value in os.environ.items() if name not in left_out}
-    return {"PYTHONUNBUFFERED": "1"} | own  # what it printed before a crash is not lost
+    # Unbuffered, so that what it printed before a crash is not lost.
+    return {"PYTHONUNBUFFERED": "1"} | kernel_variables() | own
 
 
 def scratch_variables(scratch: Path) -> dict[str, str]:

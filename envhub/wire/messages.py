@@ -204,6 +204,8 @@ class Loaded(_Message, frozen=True):
     """Versions of packages that can change what a simulator computes, if `Load` asked for them."""
     spaces: TaskSpaces = ()
     """The spaces of the tasks for which the benchmark declares them."""
+    machine: Annotated[dict[str, Text], msgspec.Meta(max_length=10)] = {}
+    """What the worker computes and draws with, if `Load` asked for packages."""
 
 
 class Opened(_Message, frozen=True):

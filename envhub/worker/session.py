@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from envhub.errors import ContractError
+from envhub.machine.facts import describe_process
 from envhub.plugins import Plugins
 from envhub.policies.load import make_caller
 from envhub.types import FileSource
@@ -141,6 +142,7 @@ class Session:
             platform.python_version(),
             relevant_packages() if request.packages else {},
             self._declared_spaces(self._loaded) if request.spaces else (),
+            describe_process() if request.packages else {},
         )
 
     def _declared_spaces(self, loaded: LoadedBenchmark) -> TaskSpaces:
@@ -164,6 +166,7 @@ class Session:
         """Close the policy and the env, if there are any."""
         self._close_policy()
         self._close_env()
+        self._turn = Turn()  # with it goes the last view of the shared memory
 
     def _close_policy(self) -> None:
         player, self._player = self._player, None

@@ -37,6 +37,7 @@ from envhub.cli.evaluate import command as evaluate_command
 from envhub.errors import UsageError
 from envhub.results.journal import write_json
 from envhub.results.seal import key_path, seal
+from envhub.sandbox.variables import kernel_variables
 
 NOISY = f"{WALKERS}:noisy"
 QUESTION = ("--policy", NOISY, "--suite", "all", "--episodes", 3)
@@ -333,6 +334,53 @@ class TestTracebacks:
         assert re.search(r'In the worker:\nTraceback .*\n  File ".*/walkers.py", line', shown)
 
 
+class TestMachine:
+    """The same episodes compute the same on every CPU, and the run says what it was played on."""
+
+    @pytest.mark.parametrize("workers", [0, 1])
+    def test_it_is_recorded(self, out, workers):
+        question = ("eval", "./run_walk", "--task", "near", "--episodes", 1, "--policy", "zero")
+        answer = envhub(*question, "--workers", workers, "--out", out)
+        assert answer.code == 0
+        machine = json.loads((out / "run.json").read_text())["machine"]
+        assert list(machine) == ["arch", "cpu", "flags", "libc", "openblas", "gl"]
+        if machine["openblas"] is not None and kernel_variables():
+            assert machine["openblas"] == "Haswell"
+        own = envhub(
+            *(*question, "--workers", workers, "--out", f"{out}2"), OPENBLAS_CORETYPE="Nehalem"
+        )
+        assert own.code == 0
+        if machine["openblas"] is not None and kernel_variables():
+            info = json.loads(Path(f"{out}2", "run.json").read_text())
+            assert info["machine"]["openblas"] == "Nehalem"
+
+
+class TestTooMuch:
+    @pytest.mark.parametrize("what", ["gigabytes", "pipe", "directory"])
+    @pytest.mark.parametrize("continuing", [False, True])
+    def test_a_policy_that_is_no_code_is_refused_at_once(self, place, what, continuing):
+        path = place / "odd.py"
+        if what == "gigabytes":
+            with path.open("wb") as file:
+                file.truncate(20 * 2**30)
+        elif what == "pipe":
+            os.mkfifo(path)
+        else:
+            path.mkdir()
+        more = ("--out", "run", "--continue") if continuing else ("--out", "new")
+        answer = envhub(
+            *("eval", "./walk", "--policy", "./odd.py", "--task", "near", "--episodes", 2),
+            *("--workers", 0, *more),
+            cwd=place,
+        )
+        refused(answer, 2, "odd.py")
+        path.rmdir() if what == "directory" else path.unlink()
+
+    def test_a_thousand_million_episodes_are_refused_at_once(self, out):
+        answer = envhub("eval", "./run_walk", "--episodes", 10**9, "--workers", 0, "--out", out)
+        refused(answer, 2, "a run has at most 1,000,000: choose fewer, or fewer tasks.")
+
+
 class TestMaxErrors:
     @pytest.mark.parametrize(("most", "recorded"), [(3, 2), (5, 4)])
     def test_equal_errors_of_the_policy_stop_the_run(self, out, tmp_path, most, recorded):
@@ -577,6 +625,69 @@ class TestContinue:
         refused(envhub(*question, cwd=place), 2, said)
         refused(envhub("eval", "--resume", "other", cwd=place), 2, said)
         assert snapshot(place / "other") == before
+
+    @pytest.mark.parametrize("way", ["import helper", "from . import helper", "import arm.helper"])
+    def test_a_file_that_the_policy_imports_is_compared(self, place, way):
+        (place / "arm").mkdir()
+        for name in ("helper.py", "arm/__init__.py", "arm/helper.py"):
+            (place / name).write_text("GAIN = 1\n")
+        with (place / "policy.py").open("a") as file:
+            file.write(f"\n\n{way}\n")
+        question = (*self.QUESTION, "--out", "other")
+        assert envhub(*question, cwd=place).code == 0
+        (place / "unrelated.py").write_text("GAIN = 3\n")
+        assert envhub(*question, cwd=place).code == 0
+        name = "arm/helper.py" if "arm" in way else "helper.py"
+        (place / name).write_text("GAIN = 2\n")
+        before = snapshot(place / "other")
+        said = f"The policy's imported file {name} that other was begun with is sha256:"
+        refused(envhub(*question, cwd=place), 2, said)
+        refused(envhub("eval", "--resume", "other", cwd=place), 2, said)
+        assert snapshot(place / "other") == before
+
+    @pytest.mark.parametrize("workers", [0, 1])
+    def test_files_of_the_policy_are_found_from_any_directory(self, place, tmp_path, workers):
+        (place / "weights").write_text("1")
+        with (place / "policy.py").open("a") as file:
+            file.write(
+                "\n\ndef weighted(*spaces, weights):\n"
+                "    return make_policy(*spaces, noise=float(open(weights).read()))\n"
+            )
+        asked = ("--policy", "./policy.py:weighted", "--policy-arg", "weights=./weights")
+        question = (*self.QUESTION, *asked, "--out", "other", "--workers", workers)
+        assert envhub(*question, cwd=place).code == 0
+        expected, journal = outcomes(place / "other"), place / "other" / "episodes.jsonl"
+        journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+        question = ("eval", "--resume", place / "other", "--workers", workers)
+        answer = envhub(*question, cwd=tmp_path)
+        assert (answer.code, answer.err) == (0, "")
+        assert outcomes(place / "other") == expected
+        (place / "weights").write_text("2")
+        said = "The file of --policy-arg weights that "
+        refused(envhub(*question, cwd=tmp_path), 2, said)
+
+    @pytest.mark.parametrize("way", ["--out", "--resume"])
+    def test_a_policy_that_did_not_load_can_be_fixed(self, place, way):
+        """Nothing was recorded, so the directory is not dead."""
+        policy = place / "policy.py"
+        good = policy.read_text()
+        policy.write_text("raise ValueError('no weights')\n")
+        question = [*self.QUESTION, "--out", "other"]
+        question.remove("--continue")
+        refused(envhub(*question, cwd=place), 4, "no weights (policy.py, line 1, in <module>)")
+        policy.write_text(good)
+        again = question if way == "--out" else ("eval", "--resume", "other", "--workers", 0)
+        answer = envhub(*again, cwd=place)
+        assert (answer.code, answer.err) == (0, "")
+        assert outcomes(place / "other") == outcomes(place / "run")
+        refused(envhub(*question, cwd=place), 2, "other exists and is not empty. Resume it with")
+
+    def test_a_record_with_another_seed_is_refused(self, place):
+        journal = place / "run" / "episodes.jsonl"
+        journal.write_text(journal.read_text().replace('"seed":1,', '"seed":7,'))
+        said = "is not a record of this run: ValueError: its seed is 7, and the plan's is 1."
+        refused(envhub(*self.QUESTION, cwd=place), 2, said)
+        refused(envhub("eval", "--resume", "run", cwd=place), 2, said)
 
     def test_what_a_policy_left_that_did_not_load_is_taken_over(self, place):
         question = (*self.QUESTION, "--out", "other")

@@ -95,7 +95,7 @@ class TestUsage:
             (["lst"], "envhub: No command is called 'lst'. Did you mean 'list' or 'trust'?"),
             (
                 ["frobnicate"],
-                "envhub: No command is called 'frobnicate'. Available: doctor, eval, ",
+                "envhub: No command is called 'frobnicate'. Available: compare, doctor, ",
             ),
             (["--nonsense"], "No such option"),
             (["info"], "Missing argument 'REF'"),

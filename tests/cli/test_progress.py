@@ -40,7 +40,7 @@ def watcher():
         workers=2,
         retries=0,
     )
-    engine = Engine(job, lambda record, actions: None)
+    engine = Engine(job, lambda record, actions, steps: None)
     made.started(Run(Path("runs/x"), {}), plan, engine, 2)
     yield made
     signal.signal(signal.SIGINT, before)
@@ -286,7 +286,8 @@ class TestTerminal:
         assert screen.cursor
         lines = screen.text.split("\n")
         assert lines[0] == "No --policy: evaluating random actions."
-        assert lines[1].split()[:4] == ["success", "95", "%", "interval"]
+        assert lines[1] == f"{WALK}, policy random"
+        assert lines[2].split()[:4] == ["success", "95", "%", "interval"]
         assert lines[-2:] == [str(out), ""]
         assert "━" not in screen.text
         assert "#" not in screen.text

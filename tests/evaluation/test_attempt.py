@@ -228,3 +228,14 @@ def test_actions_outside_the_space_are_counted(space, actions, expected):
     count = len(actions)
     playing.add(actions, [0.0] * count, [F] * count, terminated=True, truncated=False)
     assert playing.record(space).out_of_bounds == expected
+
+
+def test_what_is_kept_of_each_step():
+    """All that a trace hashes beside the actions."""
+    playing = begin("ever")
+    assert playing.steps() is None
+    play(playing, [N, F], [0.5, -1.0])
+    play(playing, [T], [2.0], terminated=True)
+    steps = playing.steps()
+    assert steps.tolist() == [(0.5, -1, F, F), (-1.0, 0, F, F), (2.0, 1, T, F)]
+    assert (steps.dtype.itemsize, steps.dtype["reward"].str) == (11, "<f8")

@@ -96,7 +96,7 @@ def test_an_env_costs_its_own_episodes(where, what, status, place, kind, message
     [
         ("step", "raises", *RAISED, "RuntimeError", "^play of .*the gripper is stuck"),
         ("reset", "exits", "worker_died", "worker", "WorkerDied", "^play of .*exit code 7"),
-        ("step", "hangs", "timeout", "env", "WorkerTimeout", "^play of .*no answer within 1.5 s"),
+        ("step", "hangs", "timeout", "env", "WorkerTimeout", "^step of .*no answer within 1.5 s"),
         ("step", "nan", *RAISED, "ContractError", "^The env gave the reward nan at step 6.$"),
         ("step", "shape", *RAISED, "ContractError", r"'agent_pos' has shape \(3,\); its space"),
     ],
@@ -247,7 +247,7 @@ def test_a_policy_costs_the_episode_that_it_fails_for(where, what, status, kind,
     [
         ("start", "raises", *ERROR),
         ("act", "nan", *CONTRACT, "returned an action that is not finite"),
-        ("act", "hangs", "timeout", "WorkerTimeout", "^play of .*no answer within 1.5 s"),
+        ("act", "hangs", "timeout", "WorkerTimeout", "^act of .*no answer within (1.5|3) s"),
         ("start", "exits", "worker_died", "WorkerDied", "^play of .*exit code 9"),
         ("act", "exits", "worker_died", "WorkerDied", "^play of .*exit code 9"),
     ],
@@ -308,6 +308,20 @@ def test_a_run_in_which_nothing_works_stops(where, what):
         )
     assert isinstance(caught.value, ContractError)
     assert [record.status for record in seen] == ["env_error"] * 5
+
+
+@pytest.mark.parametrize("in_worker", [True, False])
+def test_the_limit_of_a_step_holds_wherever_the_policy_is(in_worker):
+    """Although a reset may take long, and a policy too."""
+    limits = Limits(start=60, reset=3600, step=1.0, act=3600, close=20)
+    fault = {"where": "step", "what": "hangs"}
+    where = {"placement": "worker"} if in_worker else {}
+    outcome = play(workers=1, limits=limits, env_args=fault, in_worker=in_worker, **where, **FOUR)
+    failed = [record for record in outcome.records if is_odd(record)]
+    assert [record.status for record in failed] == ["timeout"] * 2
+    for record in failed:
+        assert record.error.where == "env"
+        assert re.search("^step of task .*no answer within 1 s", record.error.message)
 
 
 def test_a_run_in_which_something_works_goes_on():

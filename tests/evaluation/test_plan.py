@@ -90,3 +90,13 @@ def test_questions_that_make_no_sense(options, problem):
 def test_the_largest_seed():
     top = 2**63 - 1 - 4
     assert plan(seed=top).episodes[3].seed == top + 3
+
+
+@pytest.mark.parametrize("episodes", [10**9, 10**18, 500_001])
+def test_a_plan_that_is_too_large_is_refused_at_once(episodes):
+    with pytest.raises(UsageError) as caught:
+        plan(episodes=episodes)
+    assert str(caught.value) == (
+        f"--episodes {episodes} are {2 * episodes:,} episodes in all, and a run has at most "
+        "1,000,000: choose fewer, or fewer tasks."
+    )

@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
 
@@ -16,7 +18,7 @@ from support.run_tools import WALK, WALKERS, outcomes, snapshot
 
 import envhub
 from envhub import evaluate, open_run
-from envhub.api import _Silent
+from envhub.api import _Callbacks
 from envhub.errors import RunDirectoryError, UnknownName, UsageError, WorkerRaised
 from envhub.evaluation.run import resume_run
 from envhub.results.summary import to_json
@@ -45,7 +47,8 @@ def test_a_run(out):
     assert {one.status for one in run.records()} == {"ok"}
     assert json.loads((out / "summary.json").read_text()) == to_json(run.summary())
     assert open_run(out) == run
-    assert sorted(os.listdir(out / "actions")) == ["0.npy", "1.npy", "2.npy", "3.npy"]
+    for folder in ("actions", "traces"):
+        assert sorted(os.listdir(out / folder)) == ["0.npy", "1.npy", "2.npy", "3.npy"]
     assert len(outcomes(out)) == 4
     assert not descendants(os.getpid())
 
@@ -57,13 +60,19 @@ def test_an_episode_can_be_played_again_from_what_is_kept(out):
     record = run.records()[1]
     actions = np.load(out / "actions" / f"{record.number}.npy")
     assert (actions.dtype, actions.shape) == (np.float32, (record.steps, 1))
-    total = 0.0
+    steps = np.load(out / "traces" / f"{record.number}.npy")
+    assert steps.dtype.names == ("reward", "success", "terminated", "truncated")
+    assert steps.nbytes == 11 * record.steps
+    total, rewards = 0.0, []
     with envhub.make_env(str(WALK), tasks="far")["long"]["far"] as env:
         env.reset(seed=[record.seed])
         for action in actions:
             _, reward, *_, info = env.step(action[None])
             total += float(reward[0])
+            rewards.append(float(reward[0]))
     assert total == record.return_
+    assert steps["reward"].tolist() == rewards
+    assert steps["success"].tolist() == [0] * (record.steps - 1) + [int(record.success)]
     assert bool(info["is_success"][0]) is record.success
 
 
@@ -86,13 +95,15 @@ def test_a_policy_object_runs_here(out):
         "ref": "Still",
         "path": None,
         "sha256": None,
+        "imports": {},
         "args": {},
         "files": {},
+        "directory": os.getcwd(),
         "batch": None,
         "placement": "process",
     }
     with pytest.raises(RunDirectoryError, match="was a Python object; only the program"):
-        resume_run(out, None, _Silent())
+        resume_run(out, None, _Callbacks())
 
 
 def test_an_object_takes_no_arguments(out):
@@ -107,7 +118,7 @@ def test_the_benchmarks_own_policy_runs_beside_the_env_and_is_resumed(out):
     assert run.info["policy"]["placement"] == "worker"
     before, text = outcomes(out), (out / "episodes.jsonl").read_text()
     (out / "episodes.jsonl").write_text(text[: text.index("\n") + 1])
-    run = resume_run(out, 1, _Silent())
+    run = resume_run(out, 1, _Callbacks())
     assert run.complete
     assert run.info["policy"]["placement"] == "worker"
     assert outcomes(out) == before
@@ -119,7 +130,7 @@ def test_the_benchmarks_own_policy_runs_beside_the_env_and_is_resumed(out):
 def test_a_finished_run_that_is_resumed_leaves_no_worker(out):
     evaluate(str(WALK), "expert", tasks="near", episodes=1, workers=1, out=out)
     before = outcomes(out)
-    assert resume_run(out, 2, _Silent()).complete
+    assert resume_run(out, 2, _Callbacks()).complete
     assert outcomes(out) == before
     assert not descendants(os.getpid())
 
@@ -162,7 +173,7 @@ def test_a_bad_line_leaves_no_worker_behind(out):
     before = snapshot(out)
     for _ in range(2):  # nor does it keep hold of the directory
         with pytest.raises(RunDirectoryError, match="line 2, is not a record of this run"):
-            resume_run(out, 1, _Silent())
+            resume_run(out, 1, _Callbacks())
     assert not descendants(os.getpid())
     assert snapshot(out) == before
 
@@ -188,7 +199,7 @@ def test_a_run_in_the_directory_of_its_benchmark_can_be_resumed(tmp_path):
     evaluate(str(tmp_path / "walk"), "zero", tasks="near", episodes=2, workers=0, out=out)
     before = outcomes(out)
     (out / "episodes.jsonl").write_text("")
-    assert resume_run(out, 0, _Silent()).complete
+    assert resume_run(out, 0, _Callbacks()).complete
     assert outcomes(out) == before
 
 
@@ -199,9 +210,92 @@ def test_a_run_goes_on_from_any_directory(out, tmp_path, monkeypatch):
     before = outcomes(out)
     (out / "episodes.jsonl").write_text("")
     monkeypatch.chdir(tmp_path)
-    run = resume_run(out, 0, _Silent())
+    run = resume_run(out, 0, _Callbacks())
     assert outcomes(out) == before
     assert run.info["benchmark"]["ref"] == "./run_walk"
+
+
+def test_paths_are_taken_as_paths(out):
+    run = evaluate(WALK, WALKERS, tasks="near", episodes=1, workers=0, out=out)
+    assert run.info["policy"]["ref"] == str(WALKERS)
+    assert evaluate(WALK / "env.py", "zero", tasks="near", episodes=1, workers=0, out=f"{out}2")
+
+
+# From programs
+
+
+def test_twenty_runs_in_a_row_leave_nothing(tmp_path, monkeypatch):
+    """Each has a directory of its own, although many begin in the same second."""
+    monkeypatch.chdir(tmp_path)
+    question = {"tasks": "near", "episodes": 1, "max_steps": 1}
+    evaluate(str(WALK), workers=1, **question)  # starts what stays: a thread
+    before = len(os.listdir("/proc/self/fd")), threading.active_count()
+    runs = [evaluate(str(WALK), Still(), workers=n % 2, **question) for n in range(20)]
+    assert len({run.directory for run in runs}) == 20
+    assert all(run.complete for run in runs)
+    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
+    assert not descendants(os.getpid())
+
+
+def test_four_threads_at_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    question = {"tasks": "near,far", "episodes": 2, "workers": 1}
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [pool.submit(evaluate, str(WALK), f"{WALKERS}:noisy", **question) for _ in range(4)]
+        runs = [job.result() for job in jobs]
+    assert len({run.directory for run in runs}) == 4
+    first, *others = (outcomes(run.directory) for run in runs)
+    assert len(first) == 4
+    assert others == [first] * 3
+    assert not descendants(os.getpid())
+
+
+def test_progress_and_records_are_told(out):
+    told, records = [], []
+    run = evaluate(
+        str(WALK),
+        "zero",
+        tasks="near",
+        episodes=3,
+        workers=0,
+        out=out,
+        progress=lambda *numbers: told.append(numbers),
+        on_episode=records.append,
+    )
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert tuple(records) == run.records()
+
+
+def test_an_own_function_that_raises_ends_the_run(out):
+    """What is recorded stays, and the run can be continued."""
+    question = {"tasks": "near", "episodes": 3, "workers": 1, "out": out}
+
+    def refuse(record):
+        raise LookupError(record.episode)
+
+    with pytest.raises(LookupError):
+        evaluate(str(WALK), Still(), on_episode=refuse, **question)
+    assert not descendants(os.getpid())
+    told = []
+    run = evaluate(str(WALK), Still(), resume=True, progress=lambda *n: told.append(n), **question)
+    assert run.complete
+    assert told[0] == (1, 3)
+    with pytest.raises(RunDirectoryError, match=r"The --seed that .* was begun with is 0"):
+        evaluate(str(WALK), Still(), resume=True, seed=1, **question)
+
+
+def test_a_run_is_resumed_or_started(out):
+    question = {"tasks": "near", "episodes": 2, "workers": 0, "out": out}
+    first = evaluate(str(WALK), "zero", resume=True, **question)
+    before = snapshot(out)
+    assert evaluate(str(WALK), "zero", resume=True, **question) == first
+    assert snapshot(out) == before
+
+
+def test_errors_are_warned_of(out):
+    question = {"tasks": "near", "episodes": 2, "workers": 0, "retries": 0, "out": out}
+    with pytest.warns(RuntimeWarning, match=r"^1 of 2 episodes ended with an error, the first: "):
+        evaluate(str(WALK), f"{WALKERS}:fails", **question)
 
 
 # Those who look on
@@ -265,7 +359,7 @@ def test_observers_of_a_resumed_run_hear_of_what_is_new(install, out):
     text = (out / "episodes.jsonl").read_text()
     (out / "episodes.jsonl").write_text(text[: text.index("\n") + 1])
     install("notes", NOTES)
-    resume_run(out, 0, _Silent())
+    resume_run(out, 0, _Callbacks())
     import notes
 
     assert notes.seen[0][2] == 1

@@ -278,10 +278,11 @@ def share_memory(remote):
 def test_one_more_step_of_an_evaluation_is_checked_too(trick, reason, tmp_path):
     """The first is asked for in a message, the second in an empty frame."""
     arguments = {"at": "second step", "trick": trick}
-    run = envhub.evaluate(
-        str(DOUBLE), Numbers(), episodes=1, retries=0, workers=1, env_args=arguments,
-        out=tmp_path / "run",
-    )  # fmt: skip
+    with pytest.warns(RuntimeWarning, match=f"^1 of 1 episodes .*{ENDED}{reason}"):
+        run = envhub.evaluate(
+            str(DOUBLE), Numbers(), episodes=1, retries=0, workers=1, env_args=arguments,
+            out=tmp_path / "run",
+        )  # fmt: skip
     (record,) = run.records()
     assert (record.status, record.steps) == ("worker_died", 1)
     assert ENDED + reason in record.error.message

@@ -68,15 +68,16 @@ def test_a_converter_does_not_run_in_the_policys_process(converter, sandbox, tmp
 
 def test_a_converter_does_not_run_in_the_evaluator(converter, sandbox, tmp_path):
     ref, marker = converter
-    run = evaluate(
-        ref,
-        LeRobotPolicy(),
-        trust_remote_code=True,
-        sandbox=sandbox,
-        workers=1,
-        episodes=1,
-        out=tmp_path / "run",
-    )
+    with pytest.warns(RuntimeWarning, match="^1 of 1 episodes ended with an error, the first: "):
+        run = evaluate(
+            ref,
+            LeRobotPolicy(),
+            trust_remote_code=True,
+            sandbox=sandbox,
+            workers=1,
+            episodes=1,
+            out=tmp_path / "run",
+        )
     assert not marker.exists()
     assert [record.status for record in run.records()] == ["env_error"]
 

@@ -32,6 +32,9 @@ from envhub_metaworld.tasks import suites  # noqa: E402
 from support import metaworld_bare  # noqa: E402
 
 import envhub  # noqa: E402
+from envhub.sandbox.variables import kernel_variables  # noqa: E402
+
+os.environ.update({**kernel_variables(), **os.environ})  # bare processes compute as workers do
 
 WALL_LIMIT = 1.10
 CPU_LIMIT = 1.08

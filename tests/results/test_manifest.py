@@ -49,8 +49,8 @@ def test_what_run_json_says(out, tmp_path):
     said = json.loads((out / "run.json").read_text())
     assert run.info == said
     assert list(said) == [
-        *("format", "envhub", "created", "benchmark", "plan", "policy", "runtime", "protection"),
-        *("limits", "retries", "protocol", "seal"),
+        *("format", "envhub", "created", "benchmark", "plan", "policy", "runtime", "machine"),
+        *("protection", "limits", "retries", "protocol", "seal"),
     ]
     assert (said["format"], said["envhub"]) == (1, envhub.__version__)
     benchmark = said["benchmark"]
@@ -142,7 +142,9 @@ MANIFEST = {
         "path": "/here/policy.py:make_policy",
         "sha256": "ab",
         "args": {},
+        "imports": {},
         "files": {},
+        "directory": "/here",
         "batch": None,
         "placement": None,
     },
@@ -173,6 +175,7 @@ def test_the_same_question():
         ("policy.path", "/there/policy.py:make_policy"),
         ("policy.ref", "/there/policy.py:make_policy"),
         ("policy.batch", 4),
+        ("policy.directory", "/there"),
         ("created", "2027-01-01T12:00:00+00:00"),
     ],
 )
@@ -192,6 +195,7 @@ def test_what_may_change(dotted, value):
         ("plan.suites", {"short": ["near"], "long": ["far"]}, "The suite long that run was begun"),
         ("plan.reuse", "rebuild", "The reuse of envs that run was begun with is reset, and now"),
         ("policy.path", None, "is make_policy of a file, and now it is ./policy.py. Restore it"),
+        ("policy.imports", {"a.py": "sha256:5"}, "The policy's imported file a.py that run was"),
         ("policy.files", {"a": "sha256:4"}, "The file of --policy-arg a that run was begun with"),
         ("runtime.packages", {"numpy": "2.1"}, "The package numpy that run was begun with is 2.0"),
         ("protocol", "x" * 99, f"and now it is {'x' * 80}.... Restore it"),

@@ -1,11 +1,13 @@
 """Which environment variables a worker sees."""
 
+import platform
 import site
 from pathlib import Path
 
 import pytest
 
-from envhub.sandbox.variables import user_variables, worker_variables
+from envhub.machine import facts
+from envhub.sandbox.variables import kernel_variables, user_variables, worker_variables
 
 SCRATCH = Path("/scratch")
 ALWAYS = {
@@ -18,6 +20,7 @@ ALWAYS = {
     "MKL_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
+    **kernel_variables(),
 }
 
 
@@ -145,3 +148,29 @@ def test_what_a_policy_prints_is_not_lost_when_it_crashes(monkeypatch):
 def test_a_user_who_wants_a_buffer_has_one(monkeypatch):
     monkeypatch.setenv("PYTHONUNBUFFERED", "")
     assert user_variables(isolated=False)["PYTHONUNBUFFERED"] == ""
+
+
+def test_the_kernels_of_openblas_are_the_same_everywhere(monkeypatch):
+    """The user's own choice wins."""
+    monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
+    for seen in (worker_variables(SCRATCH, given={}), user_variables(isolated=False)):
+        assert seen.get("OPENBLAS_CORETYPE") == kernel_variables().get("OPENBLAS_CORETYPE")
+    monkeypatch.setenv("OPENBLAS_CORETYPE", "Zen")
+    for seen in (worker_variables(SCRATCH), user_variables(isolated=True)):
+        assert seen["OPENBLAS_CORETYPE"] == "Zen"
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "kernel"),
+    [
+        ("x86_64", ("avx2", "fma"), "Haswell"),
+        ("x86_64", ("avx2", "avx512f", "fma"), "Haswell"),
+        ("x86_64", (), None),
+        ("aarch64", (), None),
+    ],
+)
+def test_only_kernels_that_the_cpu_can_run_are_chosen(monkeypatch, machine, flags, kernel):
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    text = f"model name : x\nflags : {' '.join(flags)}\n"
+    monkeypatch.setattr(facts, "_cpu_info", lambda: text)
+    assert kernel_variables().get("OPENBLAS_CORETYPE") == kernel

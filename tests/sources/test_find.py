@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from envhub.errors import UsageError
-from envhub.refs import PathRef, parse
-from envhub.sources.find import locate
+from envhub.errors import InvalidReference, UsageError
+from envhub.refs import HubRef, NameRef, PathRef, parse
+from envhub.sources.find import locate, read_reference
 
 
 @pytest.fixture
@@ -105,3 +105,41 @@ def test_a_package_is_a_directory():
     reach, push, link = (locate(parse(text)) for text in ("../reach", "./push.py", "../link"))
     assert reach.package == push.package == link.package
     assert reach.package != locate(parse("../my env")).package
+
+
+def test_a_file_of_gigabytes_is_refused_unread(here):
+    with (here / "huge.py").open("wb") as file:
+        file.truncate(5 * 2**30)
+    with pytest.raises(UsageError) as caught:
+        locate(PathRef("../huge.py"))
+    assert str(caught.value) == (
+        "../huge.py has 5,120 MB, and a Python file at most 16: name the file with the code."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("push.py", PathRef("./push.py")),
+        ("deep/er/push.py", PathRef("./deep/er/push.py")),
+        ("my env", PathRef("./my env")),
+        ("push", NameRef("push")),
+        ("owner/repo", HubRef("owner", "repo")),
+    ],
+)
+def test_what_is_meant_without_a_dot(here, text, meant):
+    for name in ("deep/er/push.py", "my env/env.py", "push/env.py", "owner/repo/env.py"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    assert read_reference(text) == meant
+
+
+def test_home_is_expanded(here, monkeypatch):
+    monkeypatch.setenv("HOME", str(here))
+    assert read_reference("~/reach") == PathRef(f"{here}/reach")
+
+
+@pytest.mark.parametrize("text", ["nowhere/at/all", "my space", "", "x" * 5000, "a\0b", 3])
+def test_what_is_not_there_is_no_path(here, text):
+    with pytest.raises(InvalidReference):
+        read_reference(text)

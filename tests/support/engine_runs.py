@@ -99,7 +99,8 @@ def play(
     records: list[EpisodeRecord] = []
     actions: dict[int, Any] = {}
 
-    def keep(record, taken):
+    def keep(record, taken, steps):
+        assert (0 if steps is None else len(steps)) == record.steps
         watch(record)
         records.append(record)
         actions[record.number] = (

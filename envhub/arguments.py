@@ -1,0 +1,151 @@
+"""The arguments of Python functions, checked as the command line checks its options."""
+
+import math
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from envhub.errors import UsageError
+from envhub.files import expand_home
+from envhub.types import Limits, Value
+
+MAX_WORKERS = 4096
+
+C = TypeVar("C", bound=str)
+
+
+def check_reference(value: object, name: str = "ref") -> str:
+    """Return a reference or the place of a policy as text; a path is written with `./`."""
+    if isinstance(value, os.PathLike):
+        text = os.fspath(value)
+        if isinstance(text, str):
+            return text if text.startswith("/") else f"./{text}"
+    if not isinstance(value, str):
+        raise _wrong(name, "text or a path", value)
+    return value
+
+
+def check_policy(value: object) -> Any:
+    """Return a policy: an object, or the text that names one."""
+    if isinstance(value, str | os.PathLike):
+        return check_reference(value, "policy")
+    if isinstance(value, type):
+        raise UsageError(
+            f"policy must be an object, found the class {value.__name__}: make one of it."
+        )
+    if not callable(getattr(value, "act", None)):
+        raise _wrong("policy", "text, a path or an object with act(obs, episodes)", value)
+    return value
+
+
+def check_whole(name: str, value: object, low: int, high: int | None = None) -> int:
+    """Return a whole number, also one of another library's types."""
+    limit = f"of at least {low}" if high is None else f"from {low} to {high}"
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or number < low or (high is not None and number > high):
+        raise _wrong(name, f"a whole number {limit}", value)
+    return number
+
+
+def check_workers(value: object) -> int | None:
+    """Return the number of workers; None for as many as the machine allows."""
+    if value is None or value == "auto":
+        return None
+    if isinstance(value, str):
+        raise _wrong("workers", "a whole number, None or 'auto'", value)
+    return check_whole("workers", value, 0, MAX_WORKERS)
+
+
+def check_names(name: str, value: object) -> tuple[str, ...]:
+    """Return names of suites or tasks, given as one text or several."""
+    listed = (value,) if isinstance(value, str) else value
+    if not isinstance(listed, Iterable):
+        raise _wrong(name, "text or a list of texts", value)
+    names = tuple(listed)
+    for one in names:
+        if not isinstance(one, str):
+            raise _wrong(name, "text or a list of texts", one)
+        if not one.strip(", "):
+            raise UsageError(f"{name} has an empty name: name a {name[:-1]}, or leave it out.")
+    return names
+
+
+def check_values(name: str, value: object) -> dict[str, Value]:
+    """Return arguments by their names, as `--env-arg` and `--policy-arg` give them."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _wrong(name, "a mapping of names to values", value)
+    for key, item in value.items():
+        if not isinstance(key, str) or not key.isidentifier():
+            raise _wrong(f"{name} has a key that", "a name", key)
+        if not _is_value(item):
+            raise _wrong(f"{name}[{key!r}]", "a finite number, text, a bool or None", item)
+    return dict(value)
+
+
+def check_limits(value: object) -> Limits:
+    """Return time limits."""
+    if value is None:
+        return Limits()
+    if not isinstance(value, Limits):
+        raise _wrong("limits", "a Limits, as in Limits(step=10)", value)
+    for field in fields(Limits):
+        seconds = getattr(value, field.name)
+        number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not number or not 0 < seconds < math.inf:
+            raise _wrong(f"limits.{field.name}", "a positive number of seconds", seconds)
+    return value
+
+
+def check_path(name: str, value: object) -> Path | None:
+    """Return a path of this machine; `~` is expanded."""
+    if value is None:
+        return None
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, str):
+        raise _wrong(name, "text or a path", value)
+    if not value.strip() or "\0" in value:
+        raise _wrong(name, "a path", value)
+    return expand_home(value)
+
+
+def check_choice(name: str, value: C, choices: tuple[str, ...]) -> C:
+    """Return one of some texts."""
+    if value not in choices:
+        raise _wrong(name, f"one of {', '.join(choices)}", value)
+    return value
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return a flag: True or False, and nothing that merely counts as one of them."""
+    if not isinstance(value, bool):
+        raise _wrong(name, "True or False", value)
+    return value
+
+
+def check_function(name: str, value: Callable[..., object] | None) -> None:
+    """Refuse what cannot be called."""
+    if value is not None and not callable(value):
+        raise _wrong(name, "a function", value)
+
+
+def _is_value(value: object) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64
+    return value is None or isinstance(value, str)
+
+
+def _wrong(name: str, expected: str, found: object) -> UsageError:
+    shown = repr(found)
+    shown = shown if len(shown) <= 80 else f"{shown[:77]}..."
+    return UsageError(f"{name} must be {expected}, found {shown}.")
