@@ -152,10 +152,19 @@ def protocol(run: Run) -> list[tuple[str, str]]:
         ("Seed", str(plan["seed"])),
         ("Horizon", ", ".join(map(str, horizons))),
         ("Success counts", ", ".join(rules)),
-        ("Sandbox", f"{protection.get('sandbox', 'unknown')}"),
+        ("Sandbox", _sandbox(protection)),
         ("Python", str(runtime.get("python", ""))),
         ("Packages", ", ".join(f"{name} {version}" for name, version in packages)),
     ]
+
+
+def _sandbox(protection: Mapping[str, Any]) -> str:
+    """Return the sandbox, and how it differs from bubblewrap as far as the run says so."""
+    name = str(protection.get("sandbox", "unknown"))
+    found = protection.get("differences")
+    if not isinstance(found, list) or not found:
+        return name
+    return f"{name}, which {', '.join(map(str, found))}"[:_MOST_TEXT]
 
 
 def commands(run: Run) -> list[tuple[str, str]]:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from envhub.results.report.content import commands, content, groups
+from envhub.results.report.content import commands, content, groups, protocol
 from envhub.results.run import open_run
 
 
@@ -88,3 +88,22 @@ def test_a_policy_object_cannot_be_named_again(make_run):
     assert [name for name, _ in commands(open_run(make_run("object", change, near="1")))] == [
         "Show it again"
     ]
+
+
+@pytest.mark.parametrize(
+    ("protection", "shown"),
+    [
+        ({"sandbox": "none", "differences": None}, "none"),
+        ({"sandbox": "bubblewrap", "differences": []}, "bubblewrap"),
+        (
+            {"sandbox": "landlock", "differences": ["exposes file names", "forbids loopback"]},
+            "landlock, which exposes file names, forbids loopback",
+        ),
+        ({"sandbox": "landlock"}, "landlock"),  # as runs were recorded before
+        ({"sandbox": "landlock", "differences": "x" * 9999}, "landlock"),
+        ({"sandbox": "landlock", "differences": ["x" * 9999]}, "landlock, which " + "x" * 1984),
+    ],
+)
+def test_the_sandbox_and_how_it_differs(make_run, protection, shown):
+    run = open_run(make_run("kept", lambda info: info.update(protection=protection), near="1"))
+    assert dict(protocol(run))["Sandbox"] == shown
