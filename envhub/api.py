@@ -43,9 +43,7 @@ from envhub.types import (
     WorkerSpec,
 )
 from envhub.vector.env import LazyVectorEnv
-
-_UNUSED_HORIZON = 1_000_000
-"""For envs of the published contract without a horizon; vector environments do not truncate."""
+from envhub.vector.tasks import Tasks
 
 
 def make_env(
@@ -83,7 +81,7 @@ def make_env(
             `runtime` and the others of `envhub.types.SourceKeywords`.
 
     Returns:
-        `{suite: {task: VectorEnv}}`.
+        `{suite: {task: VectorEnv}}`. Tasks can be looked up by number too, as LeRobot's are.
 
     Raises:
         UsageError: The benchmark, suite or task does not exist.
@@ -94,25 +92,28 @@ def make_env(
     options = _source_options("make_env", source)
     given = check_values("env_args", env_args)
     found = find_source(check_reference(ref), options)
-    spec = WorkerSpec(found, given, check_limits(limits), _UNUSED_HORIZON)
+    spec = WorkerSpec(found, given, check_limits(limits))
     description = describe(spec, options.runtime, locked=options.locked)
     lazy = LazySpec(description, options.runtime)
     selected = select(
         description.benchmark, check_names("suites", suites), check_names("tasks", tasks)
     )
     return {
-        suite: {
-            task.name: LazyVectorEnv(
-                lazy,
-                suite,
-                task.name,
-                n_envs,
-                spaces=description.spaces.get(task.name),
-                autoreset_mode=autoreset_mode,
-                copy=copy,
-            )
-            for task in chosen
-        }
+        suite: Tasks(
+            {
+                task.name: LazyVectorEnv(
+                    lazy,
+                    suite,
+                    task.name,
+                    n_envs,
+                    spaces=description.spaces.get(task.name),
+                    horizon=description.horizon(task),
+                    autoreset_mode=autoreset_mode,
+                    copy=copy,
+                )
+                for task in chosen
+            }
+        )
         for suite, chosen in selected.items()
     }
 

@@ -4,7 +4,7 @@
     ├── UsageError                    2  what was asked cannot be meant
     │   ├── InvalidReference          2  also a ValueError: the text names no benchmark
     │   ├── UnknownName               2  also a LookupError: no such benchmark, suite, task ...
-    │   ├── UnpinnedReference         2  a Hub reference that can change under your feet
+    │   ├── UnpinnedReference         2  also a RuntimeError: a Hub reference that can change
     │   ├── UnsupportedPlatform       2  not Linux
     │   ├── SandboxUnavailable        2  the sandbox that was asked for does not work here
     │   ├── HomeExposed               2  a sandbox would have to show the user's home
@@ -105,7 +105,7 @@ class UnknownName(UsageError, LookupError):
         super().__init__(" ".join(filter(None, (f"No {kind} is called {name!r}.", found, advice))))
 
 
-class UnpinnedReference(UsageError):
+class UnpinnedReference(UsageError, RuntimeError):
     """A Hub reference without a full commit, which can change under your feet."""
 
 

@@ -62,6 +62,8 @@ class EpisodeRecord:
     error: EpisodeError | None
     number: int
     """The episode's position in the plan."""
+    description: str | None = None
+    """The instruction that the env gave for this episode; None if it was the task's."""
 
     @property
     def counts(self) -> bool:

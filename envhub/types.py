@@ -23,11 +23,12 @@ _PACKAGE_FILE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-_MAX_DESCRIPTION = 10_000
+MAX_DESCRIPTION = 10_000
 """Characters of an instruction. The longest in use have some hundred, and every policy gets it with
 every episode."""
 
-_MAX_HORIZON = 10_000_000
+MAX_HORIZON = 10_000_000
+"""The largest horizon of a task."""
 
 _MAX_HZ = 1_000_000
 
@@ -56,13 +57,13 @@ class Task:
         shown = reprlib.repr(self.description)
         _check(_is_text(self.description), owner, f"description must be plain text, found {shown}")
         _check(
-            len(self.description) <= _MAX_DESCRIPTION,
+            len(self.description) <= MAX_DESCRIPTION,
             owner,
-            f"description must have at most {_MAX_DESCRIPTION:,} characters, "
+            f"description must have at most {MAX_DESCRIPTION:,} characters, "
             f"found {len(self.description):,}",
         )
-        _check_whole(owner, "horizon", self.horizon, 1, _MAX_HORIZON)
-        _check_whole(owner, "init_states", self.init_states, 0, _MAX_HORIZON)
+        _check_whole(owner, "horizon", self.horizon, 1, MAX_HORIZON)
+        _check_whole(owner, "init_states", self.init_states, 0, MAX_HORIZON)
         rules = ("once", "at_end", "ever")
         _check(self.success in rules, owner, f"success must be one of {', '.join(rules)}")
         _check_args(owner, self.args)
@@ -108,7 +109,7 @@ class Benchmark:
         _check(isinstance(self.default, tuple), owner, "default must be a tuple of suites")
         for name in self.default:
             _check(name in self.suites, owner, f"default suite {name!r} is not among its suites")
-        _check_whole(owner, "episodes", self.episodes, 1, _MAX_HORIZON)
+        _check_whole(owner, "episodes", self.episodes, 1, MAX_HORIZON)
         _check_whole(owner, "memory_mb", self.memory_mb, 1, 2**30)
         hz = self.control_hz
         _check(
@@ -248,11 +249,13 @@ class WorkerSpec:
     env_args: Mapping[str, Value]
     limits: "Limits"
     horizon: int | None = None
-    """For envs of the published contract that have no horizon."""
+    """For envs of the published contract: replaces their own."""
     interpreter: Interpreter = HERE
     """The interpreter that the worker runs on."""
     alone: bool = False
     """Whether to leave out the other plugins that `ENVHUB_PLUGINS` names."""
+    declared: Benchmark | None = None
+    """The benchmark that a worker read from the envs of a file, so that others need not."""
 
     @property
     def confinement(self) -> Confinement | None:

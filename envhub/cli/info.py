@@ -18,10 +18,11 @@ from envhub.cli.options import (
     source_options,
     timeout_option,
 )
+from envhub.cli.remarks import broken_tasks, undescribed_tasks
 from envhub.errors import ContractError, RemoteCodeRefused
-from envhub.host.loading import describe
+from envhub.host.loading import Description, describe
 from envhub.observations import Feature, features
-from envhub.types import Benchmark, Limits, SourceOptions, Value, WorkerSpec
+from envhub.types import Limits, SourceOptions, Value, WorkerSpec
 from envhub.wire.spaces import AnySpace, Spaces
 
 _UNDECLARED = "observation  not declared by the plugin; envhub try shows it"
@@ -70,19 +71,35 @@ def command(
         message=message,
         progress=message,
     )
-    benchmark = described.benchmark
     spaces = next(iter(described.spaces.values()), None)
-    click.echo(_as_json(benchmark, spaces) if as_json else _as_text(benchmark, spaces))
+    if as_json:
+        click.echo(_as_json(described, spaces))
+        return
+    click.echo(_as_text(described, spaces))
+    for remark in _remarks(described):
+        message(remark)
 
 
-def _as_json(benchmark: Benchmark, spaces: Spaces | None) -> str:
+def _remarks(described: Description) -> list[str]:
+    tasks = described.benchmark.tasks().values()
+    texts = ((t.name, t.description) for t in tasks if t.name not in described.broken)
+    return [*broken_tasks(described), *undescribed_tasks(texts, after_reset=False)]
+
+
+def _as_json(described: Description, spaces: Spaces | None) -> str:
     rows = [asdict(feature) for feature in _features(spaces[0])] if spaces else None
     action = str(spaces[1]) if spaces else None
-    content: dict[str, Any] = {**asdict(benchmark), "features": rows, "action": action}
+    suites = {
+        suite: [{**asdict(task), "horizon": described.horizon(task)} for task in tasks]
+        for suite, tasks in described.benchmark.suites.items()
+    }
+    content: dict[str, Any] = {**asdict(described.benchmark), "suites": suites}
+    content |= {"features": rows, "action": action, "warnings": _remarks(described)}
     return json.dumps(content, indent=2)
 
 
-def _as_text(benchmark: Benchmark, spaces: Spaces | None) -> str:
+def _as_text(described: Description, spaces: Spaces | None) -> str:
+    benchmark = described.benchmark
     tasks = benchmark.tasks()
     default = benchmark.default or tuple(benchmark.suites)
     episodes = _count(benchmark.episodes, "episode")
@@ -96,14 +113,15 @@ def _as_text(benchmark: Benchmark, spaces: Spaces | None) -> str:
     }
     lines = [f"{name:<10} {fact}" for name, fact in facts.items() if fact]
     features = _feature_lines(spaces[0]) if spaces else [_UNDECLARED]
-    return "\n".join([*lines, "", *_suite_lines(benchmark), "", *features])
+    return "\n".join([*lines, "", *_suite_lines(described), "", *features])
 
 
-def _suite_lines(benchmark: Benchmark) -> list[str]:
+def _suite_lines(described: Description) -> list[str]:
     rows = [("suite", "tasks", "horizon", "first task")]
-    for suite, tasks in benchmark.suites.items():
-        horizons = sorted({task.horizon for task in tasks})
-        span = f"{horizons[0]}-{horizons[-1]}" if len(horizons) > 1 else f"{horizons[0]}"
+    for suite, tasks in described.benchmark.suites.items():
+        horizons = sorted({described.horizon(task) or 0 for task in tasks} - {0})
+        ends = dict.fromkeys(map(str, (*horizons[:1], *horizons[-1:])))
+        span = "-".join(ends) or "none"
         first = f"{tasks[0].name}: {excerpt(tasks[0].description)}"
         rows.append((suite, str(len(tasks)), span, first))
     return _table(rows)

@@ -49,6 +49,7 @@ def command(
         return
     source = get_source(ref, options)
     # Slow to import, so only after REF has been checked.
+    from envhub.cli.remarks import broken_tasks
     from envhub.host.loading import describe
 
     described = describe(
@@ -60,6 +61,8 @@ def command(
     )
     benchmark = described.benchmark
     click.echo(_tasks_json(benchmark) if as_json else _tasks_text(benchmark))
+    for remark in broken_tasks(described):
+        message(remark)
 
 
 def _installed_json(plugins: tuple[Installed, ...]) -> str:

@@ -23,13 +23,17 @@ from envhub.cli.options import (
     source_options,
     timeout_option,
 )
+from envhub.cli.remarks import undescribed_tasks
 from envhub.errors import EnvHubError, UsageError
 from envhub.evaluation.outcome import Outcome
 from envhub.evaluation.plan import limited, select
-from envhub.host.loading import LazySpec, describe
+from envhub.host.loading import Description, LazySpec, describe
 from envhub.types import Limits, SourceOptions, Task, Value, WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.worker.envcalls import success_of
+
+_STEPS = 1000
+"""The steps of an episode whose env has no horizon."""
 
 
 @click.command("try")
@@ -39,7 +43,7 @@ from envhub.worker.envcalls import success_of
 @click.option(
     "--max-steps",
     type=click.IntRange(min=1),
-    show_default="the task's horizon",
+    show_default="the task's horizon, or 1000 if it has none",
     help="Stop after this many steps.",
 )
 @click.option(
@@ -80,9 +84,7 @@ def command(
     described = describe(
         spec, options.runtime, locked=options.locked, message=message, progress=message
     )
-    selected = select(described.benchmark, (), () if task is None else (task,))
-    suite, tasks = next(iter(selected.items()))
-    chosen = limited(tasks[0], max_steps)
+    suite, chosen = _choose(described, task, max_steps)
     lazy = LazySpec(described, options.runtime)
     with LazyVectorEnv(lazy, suite, chosen.name, 1) as env:
         facts = _play(env, chosen, seed)
@@ -90,13 +92,26 @@ def command(
     picture = _save(frame, out, chosen.name) if frame is not None else None
     shown: dict[str, Any] = {"suite": suite, "task": chosen.name, "seed": seed, **facts}
     shown["picture"] = picture
+    warnings = undescribed_tasks([(chosen.name, shown["description"])], after_reset=True)
     if as_json:
-        click.echo(json.dumps(shown, indent=2))
+        click.echo(json.dumps({**shown, "warnings": warnings}, indent=2))
         return
     for key, value in shown.items():
         text = "-" if value is None else str(value)
         columns = {"observation": SPACE_COLUMNS, "picture": len(text)}.get(key, COLUMNS)
         click.echo(f"{key:<12} {excerpt(text, columns)}")
+    for warning in warnings:
+        message(warning)
+
+
+def _choose(described: Description, name: str | None, steps: int | None) -> tuple[str, Task]:
+    """Return the task that was asked for, else the first that can be made, with its suite."""
+    selected = select(described.benchmark, (), () if name is None else (name,))
+    every = [(suite, task) for suite, tasks in selected.items() for task in tasks]
+    made = [(suite, task) for suite, task in every if task.name not in described.broken]
+    suite, task = (made or every)[0]
+    has_horizon = described.horizon(task) is not None
+    return suite, limited(task, steps or (None if has_horizon else _STEPS))
 
 
 def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
@@ -106,6 +121,7 @@ def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
     before, _ = env.reset(seed=seed, options=options)
     observation, _ = env.reset(seed=seed, options=options)
     different = _find_difference(before, observation)
+    description = env.call("task_description")[0]
     outcome = Outcome(task)
     while not outcome.ended:
         observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
@@ -118,7 +134,7 @@ def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
         )
     at_horizon = outcome.end == "truncated" and not outcome.truncated
     return {
-        "description": task.description,
+        "description": description,
         "steps": outcome.steps,
         "return": round(outcome.return_, 4),
         "success": outcome.success,

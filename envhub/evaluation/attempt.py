@@ -32,16 +32,22 @@ class Attempt:
         self.began = False
         """Whether the policy has been told that the episode began."""
         self.outcome = Outcome(task)
+        self._instruction: str | None = None
         self._actions: list[Array] = []
         self._started = time.monotonic()
 
     @property
     def info(self) -> EpisodeInfo:
         """What the policy is told about the episode."""
-        episode, description = self.episode, self.task.description
+        episode, description = self.episode, self._instruction or self.task.description
         return EpisodeInfo(
             episode.number, episode.suite, episode.task, description, episode.index, episode.seed
         )
+
+    def instruct(self, description: str | None) -> None:
+        """Use the instruction that the env gave at its reset; None: the task's."""
+        same = description == self.task.description
+        self._instruction = None if same else description
 
     @property
     def options(self) -> dict[str, int] | None:
@@ -132,6 +138,7 @@ class Attempt:
             attempts=self.number,
             error=error,
             number=episode.number,
+            description=self._instruction,
         )
 
 

@@ -72,7 +72,7 @@ class Engine:
         self._on_record = on_record
         self._on_poll = on_poll
         self._poller = WorkerPoller()
-        self._schedule = Schedule(job.episodes, job.workers)
+        self._schedule = Schedule(job.playable, job.workers)
         self._attempts: dict[int, int] = {}
         self._alone: set[int] = set()
         self._breaker = CircuitBreaker(job.max_errors)
@@ -87,6 +87,7 @@ class Engine:
             RunAborted: Nothing can be evaluated.
         """
         try:
+            self._record_broken()
             while self._pool.busy:
                 self._hire_another()
                 if not self._holds_back():
@@ -97,6 +98,14 @@ class Engine:
             self._actor.close()
             self._pool.close()
             self._poller.dispose()
+
+    def _record_broken(self) -> None:
+        """Record the episodes of tasks whose envs cannot be made, without trying again."""
+        for episode in self._job.episodes:
+            error = self._job.broken.get(episode.task)
+            if error is not None:
+                attempt = Attempt(episode, self._job.plan.tasks[episode.task], 1)
+                self._record(attempt.failed(error, None), attempt)
 
     def _hire_another(self) -> None:
         """Start one more worker if there is work for it, while the others work."""
@@ -151,6 +160,7 @@ class Engine:
             case PolicyLoaded():
                 self._on_policy_loaded(slot, reply)
             case WasReset():
+                slot.attempt.instruct(reply.description)
                 slot.keep_texts(reply, slot.needs)
                 self._actor.waiting.append(slot)
             case Stepped() | QuickStepped():
@@ -271,6 +281,8 @@ class Engine:
         if not isinstance(actions, np.ndarray) or actions.shape != expected:
             raise slot.env.worker.broken(ContractError("it sent something else than actions"))
         self.progress.steps += taken
+        if reply.description is not None:
+            attempt.instruct(reply.description)
         attempt.add(
             actions.astype(space.dtype, copy=False),
             reply.rewards,

@@ -1,9 +1,11 @@
 """The job of an engine, and its progress."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envhub.errors import WorkerRaised
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.plan import Plan
 from envhub.records import Episode
@@ -32,6 +34,13 @@ class Job:
     logs: Path | None = None
     directory: Path = field(default_factory=Path.cwd)
     """Where the policy's process runs."""
+    broken: Mapping[str, WorkerRaised] = field(default_factory=dict)
+    """The tasks whose envs cannot be made, and why."""
+
+    @property
+    def playable(self) -> tuple[Episode, ...]:
+        """The episodes whose envs can be made."""
+        return tuple(episode for episode in self.episodes if episode.task not in self.broken)
 
     @property
     def limits(self) -> Limits:

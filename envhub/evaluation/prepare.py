@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envhub.errors import UsageError
+from envhub.errors import ContractError, UsageError
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import Plan, make_plan, select
 from envhub.evaluation.request import EvalRequest, Watcher
@@ -60,6 +60,7 @@ class Prepared:
             max_errors=self.request.max_errors,
             directory=self.request.directory,
             logs=logs,
+            broken=self.worker.broken,
         )
 
     def close(self) -> None:
@@ -117,7 +118,7 @@ def prepare(
         progress=watcher.progress,
     )
     try:
-        plan = _plan(request, worker.loaded.benchmark)
+        plan = _plan(request, worker, watcher)
         policy, in_worker = _policy(request, worker.loaded.benchmark, source)
         manifest = make_manifest(
             ref=request.ref,
@@ -140,14 +141,38 @@ def auto_workers(memory_mb: int, episodes: int) -> int:
     return max(1, min(resources.cores(), resources.memory_mb() // memory_mb, episodes))
 
 
-def _plan(request: EvalRequest, benchmark: Benchmark) -> Plan:
+def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
+    benchmark = worker.loaded.benchmark
+    chosen = select(benchmark, request.suites, request.tasks)
+    _check_playable({task.name for tasks in chosen.values() for task in tasks}, worker, watcher)
     return make_plan(
         benchmark,
-        select(benchmark, request.suites, request.tasks),
+        chosen,
         episodes=request.episodes,
         seed=request.seed,
         max_steps=request.max_steps,
     )
+
+
+def _check_playable(tasks: set[str], worker: LoadedWorker, watcher: Watcher) -> None:
+    """Refuse tasks without a horizon, and tasks of which none can be made; name those that cannot.
+
+    Raises:
+        ContractError: Such a task is among those that were chosen.
+    """
+    for name in worker.loaded.without_horizon:
+        if name in tasks:
+            raise ContractError(
+                f"Task {name!r} has no horizon: give --max-steps, or set _max_episode_steps on the "
+                "env."
+            )
+    broken = {name: error for name, error in worker.broken.items() if name in tasks}
+    if broken and len(broken) == len(tasks):
+        raise next(iter(broken.values()))
+    for name, error in broken.items():
+        watcher.message(
+            f"Task {name!r} cannot be made, so its episodes are recorded as errors: {error.problem}"
+        )
 
 
 def _policy(request: EvalRequest, benchmark: Benchmark, source: Source) -> tuple[Any, bool]:

@@ -4,7 +4,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -21,6 +21,7 @@ from envhub.types import (
     PluginSource,
     RuntimeChoice,
     Source,
+    Task,
     WorkerSpec,
 )
 from envhub.wire.messages import Loaded, Opened
@@ -40,7 +41,23 @@ class LoadedWorker:
     loaded: Loaded
     spec: WorkerSpec
     """What others for the same benchmark are started from; this one was before its interpreter was
-    known to meet the requirements."""
+    known to meet the requirements, and before it had described a file."""
+
+    @property
+    def broken(self) -> dict[str, WorkerRaised]:
+        """The tasks whose envs cannot be made, and why."""
+        return {
+            task.name: WorkerRaised(
+                f"making the env of task {task.name!r}",
+                found.kind,
+                found.message,
+                contract=found.contract,
+                traceback=found.traceback,
+                place=found.place,
+            )
+            for task in self.loaded.benchmark.tasks().values()
+            if (found := self.loaded.broken.get(task.name)) is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +69,15 @@ class Description:
     """What workers for the benchmark are started from."""
     spaces: Mapping[str, Spaces]
     """The observation space and the action space of tasks, as far as they are known."""
+    broken: Mapping[str, WorkerRaised] = field(default_factory=dict)
+    """The tasks whose envs cannot be made, and why."""
+    without_horizon: frozenset[str] = frozenset()
+    """The tasks whose envs have no horizon; that of the task means nothing."""
+
+    def horizon(self, task: Task) -> int | None:
+        """Return a task's horizon; None if it has none, or cannot be made."""
+        unknown = task.name in self.broken or task.name in self.without_horizon
+        return None if unknown else task.horizon
 
 
 class LazySpec:
@@ -125,7 +151,7 @@ def start_loaded_worker(
     load = partial(_load, name=name, log=log, inline=inline, spaces=spaces)
     worker = load(replace(spec, interpreter=choose(locked=locked)))
     if not isinstance(spec.source, PluginSource):
-        return worker
+        return replace(worker, spec=replace(worker.spec, declared=worker.loaded.benchmark))
     try:
         interpreter = choose(worker.loaded.benchmark)
     except BaseException:
@@ -175,7 +201,13 @@ def describe(
                 spaces = _spaces_of_first_task(worker)
     finally:
         _end(worker)
-    return Description(worker.loaded.benchmark, worker.spec, spaces)
+    return Description(
+        worker.loaded.benchmark,
+        worker.spec,
+        spaces,
+        worker.broken,
+        frozenset(worker.loaded.without_horizon),
+    )
 
 
 @contextmanager
@@ -223,10 +255,12 @@ def _declared_spaces(worker: LoadedWorker) -> Iterator[tuple[str, Spaces]]:
 
 def _spaces_of_first_task(worker: LoadedWorker) -> dict[str, Spaces]:
     benchmark, remote = worker.loaded.benchmark, worker.remote
-    suite = benchmark.default[0] if benchmark.default else next(iter(benchmark.suites))
-    task = benchmark.suites[suite][0].name
-    remote.open(suite, task)
-    return {task: remote.spaces(remote.answer(Opened))}
+    for suite in (*benchmark.default, *benchmark.suites):
+        for task in benchmark.suites[suite]:
+            if task.name not in worker.loaded.broken:
+                remote.open(suite, task.name)
+                return {task.name: remote.spaces(remote.answer(Opened))}
+    return {}
 
 
 def _explain(error: WorkerRaised, source: Source, interpreter: Interpreter) -> WorkerRaised | None:

@@ -97,7 +97,14 @@ class RemoteEnv:
         code = spec.source.name if isinstance(spec.source, PluginSource) else spec.source
         others = () if spec.alone else chosen() or ()
         request = Load(
-            self._next(), code, dict(spec.env_args), others, spec.horizon, packages, spaces
+            self._next(),
+            code,
+            dict(spec.env_args),
+            others,
+            spec.horizon,
+            packages,
+            spaces,
+            spec.declared,
         )
         self.worker.subject = _name(spec.source)
         self.worker.ask(request, self._limits.start, "loading")

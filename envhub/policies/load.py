@@ -63,10 +63,15 @@ class ObservationView:
         return self.of({path: _stack([value(row, path) for row in rows]) for path in self.paths})
 
 
-def context_of(info: EpisodeInfo) -> Context:
-    """Make the context of an episode that begins."""
-    rng = make_rng(info.seed, info.task)
-    return Context(info.suite, info.task, info.description, info.index, info.seed, rng=rng)
+def context_of(info: EpisodeInfo, instruction: str | None = None) -> Context:
+    """Make the context of an episode that begins.
+
+    Args:
+        info: The episode, as the host knows it.
+        instruction: The instruction that the env gave since then; None: the host knows it.
+    """
+    description, rng = instruction or info.description, make_rng(info.seed, info.task)
+    return Context(info.suite, info.task, description, info.index, info.seed, rng=rng)
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:

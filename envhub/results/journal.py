@@ -307,6 +307,8 @@ def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
     """Return the content of a line of `episodes.jsonl`."""
     content = {key: getattr(record, name) for key, name in _KEYS.items()}
     content["error"] = asdict(record.error) if record.error else None
+    if record.description is None:  # most tasks have one instruction, which the benchmark declares
+        del content["description"]
     return content
 
 

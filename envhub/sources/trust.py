@@ -81,8 +81,9 @@ def refusal(ref: HubRef, decision: Refused) -> UnpinnedReference | RemoteCodeRef
     if decision.reason == "unpinned":
         moving = f"{ref.repo_id}@{ref.revision or 'main'}"
         return UnpinnedReference(
-            f"{ref} can change at any time: only a full commit is a pin. To resolve the reference, "
-            f"review the files and pin the commit:\n  envhub trust {moving}"
+            f"{ref} can change at any time: only a full commit is a pin. Refusing to execute "
+            "remote code that nobody can have reviewed. To resolve the reference, review the files "
+            f"and pin the commit:\n  envhub trust {moving}"
         )
     return RemoteCodeRefused(
         f"Refusing to execute remote code from {ref}: nobody here has agreed to it. Review the "

@@ -14,7 +14,9 @@ from envhub.host.loading import LazySpec
 from envhub.host.remote import RemoteEnv
 from envhub.types import WorkerSpec
 from envhub.vector.batches import copied
+from envhub.vector.clock import EpisodeClock
 from envhub.vector.pool import WorkerPool, as_answers, as_attribute_error
+from envhub.vector.view import EnvView
 from envhub.wire.memory import Buffers
 from envhub.wire.messages import Done, Opened, Returned, Stepped, WasReset
 from envhub.wire.spaces import Outline, Spaces, leaves, outline_of, unflatten
@@ -69,6 +71,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         num_envs: int,
         *,
         spaces: Spaces | None = None,
+        horizon: int | None = None,
         autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
         copy: bool = True,
     ) -> None:
@@ -81,6 +84,8 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             num_envs: The number of envs.
             spaces: The observation space and the action space, if the benchmark declares them; else
                 the first env is made when the spaces are read.
+            horizon: The number of steps after which an episode is truncated; None: when the env
+                says so.
             autoreset_mode: As in Gymnasium.
             copy: Whether to copy observations out of the shared memory. If not, they change with
                 the next step.
@@ -97,6 +102,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         self._opened: Opened | None = None
         self._finalizer: weakref.finalize[[], LazyVectorEnv] | None = None
         self._ended = np.zeros(num_envs, np.bool_)
+        self._clock = EpisodeClock(num_envs, horizon)
         self._texts: dict[str, list[str]] = {}
         self._scalars: frozenset[str] = frozenset()
         self._outline: Outline = ""
@@ -126,6 +132,11 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         """The seeds of the envs' random generators."""
         return self.get_attr("np_random_seed")
 
+    @property
+    def envs(self) -> Sequence[EnvView]:
+        """The envs, one by one; Gymnasium's SyncVectorEnv has them too."""
+        return tuple(EnvView(self, row) for row in range(self.num_envs))
+
     def reset(
         self,
         *,
@@ -144,6 +155,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             self._store_texts(row, reply)
             infos = self._add_info(infos, reply.info, row)
             self._ended[row] = False
+            self._clock.begin(row)
         return self._observations(), infos
 
     def step(self, actions: Any) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
@@ -169,6 +181,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
                 remote.step_with(each[row])
 
         replies = self._guarded(lambda: pool.ask_all(ask, Stepped | WasReset))  # type: ignore[arg-type]
+        self._clock.tick()
         return self._collect(pool, replies)
 
     def render(self) -> tuple[Any, ...]:
@@ -183,6 +196,34 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         """
         return self._query(lambda _, remote: remote.call(name, args, kwargs))
 
+    def call_row(self, row: int, name: str) -> Any:
+        """Call a method of one env, or read an attribute."""
+        return self._query(lambda _, remote: remote.call(name, (), {}), [row])[0]
+
+    def reset_row(
+        self, row: int, seed: int | None, options: dict[str, Any] | None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Reset one env."""
+        pool, _ = self._ready()
+        [reply] = self._guarded(
+            lambda: pool.ask([row], lambda _, r: r.reset(seed, options), WasReset)
+        )
+        self._store_texts(row, reply)
+        self._ended[row] = False
+        self._clock.begin(row)
+        return self._observation(row), reply.info
+
+    def step_row(self, row: int, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Step one env; unlike `step`, this never resets it."""
+        pool, _ = self._ready()
+        [reply] = self._guarded(
+            lambda: pool.ask([row], lambda _, r: r.step_with(_plain(action)), Stepped)
+        )
+        self._store_texts(row, reply)
+        truncated = reply.truncated or self._clock.tick_row(row)
+        self._ended[row] = reply.terminated or truncated
+        return self._observation(row), reply.rewards[0], reply.terminated, truncated, reply.info
+
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of each env."""
         return self.call(name)
@@ -195,7 +236,10 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
                 f"set_attr got {len(each)} values for {self.num_envs} envs; give one per env."
             )
         pool, _ = self._ready()
-        self._guarded(lambda: pool.query(lambda i, remote: remote.set_attr(name, each[i]), Done))
+        rows = range(self.num_envs)
+        self._guarded(
+            lambda: pool.query(lambda i, remote: remote.set_attr(name, each[i]), Done, rows)
+        )
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the processes. Gymnasium calls this from `close`; the arguments are ignored."""
@@ -222,6 +266,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         buffers = self._guarded(pool.open_all)
         self._adopt_spaces(pool)
         self._ended[:] = False
+        self._clock.begin(slice(None))
         parts = leaves(self.single_observation_space)
         self._texts = {leaf.path: [""] * self.num_envs for leaf in parts if leaf.dtype is None}
         self._scalars = frozenset(leaf.path for leaf in parts if leaf.scalar)
@@ -270,10 +315,13 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             if self._pool is not None and not self._pool.remotes:
                 self._pool = None
 
-    def _query(self, ask: Callable[[int, RemoteEnv], None]) -> tuple[Any, ...]:
+    def _query(
+        self, ask: Callable[[int, RemoteEnv], None], rows: Sequence[int] | None = None
+    ) -> tuple[Any, ...]:
         pool, _ = self._ready()
+        asked = range(self.num_envs) if rows is None else rows
         try:
-            replies = self._guarded(lambda: pool.query(ask, Returned))
+            replies = self._guarded(lambda: pool.query(ask, Returned, asked))
         except WorkerError as exc:
             error = as_attribute_error(exc)
             if error is exc:
@@ -289,9 +337,12 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         if batches is not None:
             batches.begin()
         outcomes = self._guarded(lambda: pool.quick_step(batches.copy_row if batches else None))
+        due = self._clock.tick()
         if isinstance(outcomes, list):
             return self._collect(pool, outcomes)
         terminated, truncated = outcomes["terminated"] != 0, outcomes["truncated"] != 0
+        if due:
+            truncated |= self._clock.at_horizon()
         ended = terminated | truncated
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
             return self._collect(pool, as_answers(outcomes))
@@ -323,6 +374,9 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
                 rewards[row] = reply.rewards[0]
                 terminated[row] = reply.terminated
                 truncated[row] = reply.truncated
+            else:
+                self._clock.begin(row)
+        truncated |= self._clock.at_horizon()
         ended = terminated | truncated
         resets = self._reset_ended(pool, replies, ended, infos)
         for row, reply in enumerate(replies):
@@ -343,6 +397,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         resets = self._guarded(lambda: pool.ask(rows, lambda _, r: r.reset(None), WasReset))
         for row, reply in zip(rows, resets, strict=True):
             self._store_texts(row, reply)
+            self._clock.begin(row)
         return dict(zip(rows, resets, strict=True))
 
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:

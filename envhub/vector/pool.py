@@ -69,9 +69,11 @@ class WorkerPool:
         self._raise_first(outcomes)
         return outcomes  # type: ignore[return-value]  # `messages.check` made sure of it
 
-    def query(self, ask: Callable[[int, RemoteEnv], None], reply_type: type[R]) -> list[R]:
-        """Ask all envs something that may fail; raise the first error, but keep the workers."""
-        outcomes = self._exchange(range(len(self.remotes)), ask)
+    def query(
+        self, ask: Callable[[int, RemoteEnv], None], reply_type: type[R], rows: Iterable[int]
+    ) -> list[R]:
+        """Ask envs something that may fail; raise the first error, but keep the workers."""
+        outcomes = self._exchange(rows, ask)
         if any(remote.worker.ended for remote in self.remotes):
             self._raise_first(outcomes)
         for outcome in outcomes:

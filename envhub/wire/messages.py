@@ -4,13 +4,23 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from envhub.types import Benchmark, FileSource, PolicyFacts, PolicySource, Value
+from envhub.types import (
+    MAX_DESCRIPTION,
+    Benchmark,
+    FileSource,
+    PolicyFacts,
+    PolicySource,
+    Value,
+)
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK
 from envhub.wire.spaces import SpaceSpec
 from envhub.wire.values import check_parts, extension
 
 Text = Annotated[str, msgspec.Meta(max_length=20_000)]
+
+Instruction = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_DESCRIPTION)]
+"""The instruction of an episode, in the words of its env."""
 
 PLAY = 1000
 """The most steps that a policy in the worker takes for one request."""
@@ -35,11 +45,13 @@ class Load(_Message, frozen=True):
     plugins: tuple[str, ...] = ()
     """Further plugins whose hooks apply."""
     horizon: int | None = None
-    """For files of the published contract whose envs have no horizon of their own."""
+    """For files of the published contract: replaces the horizons of their envs."""
     packages: bool = False
     """Whether to report which packages are installed."""
     spaces: bool = False
     """Whether to report which spaces the tasks declare."""
+    declared: Benchmark | None = None
+    """For files of the published contract: what another worker has read from their envs."""
 
 
 class Open(_Message, frozen=True):
@@ -195,6 +207,20 @@ _Encoded = (
 Request = _Encoded | QuickStep
 
 
+class Failed(_Message, frozen=True):
+    """The code raised, or broke its contract."""
+
+    kind: Text
+    """The name of the exception's class."""
+    message: Text
+    traceback: Text
+    contract: bool
+    """Whether the message is EnvHub's own, which needs no traceback."""
+    where: Literal["env", "policy"] = "env"
+    place: Text = ""
+    """File, line and function of the last frame of the user's own code, if there is one."""
+
+
 class Loaded(_Message, frozen=True):
     """The benchmark that the source declares."""
 
@@ -206,6 +232,10 @@ class Loaded(_Message, frozen=True):
     """The spaces of the tasks for which the benchmark declares them."""
     machine: Annotated[dict[str, Text], msgspec.Meta(max_length=10)] = {}
     """What the worker computes and draws with, if `Load` asked for packages."""
+    broken: Annotated[dict[str, Failed], msgspec.Meta(max_length=100_000)] = {}
+    """The tasks of a file whose envs cannot be made; their other fields mean nothing."""
+    without_horizon: Annotated[tuple[str, ...], msgspec.Meta(max_length=100_000)] = ()
+    """The tasks of a file whose envs have no horizon; that of the task means nothing."""
 
 
 class Opened(_Message, frozen=True):
@@ -234,6 +264,8 @@ class WasReset(_Message, frozen=True):
 
     info: dict[str, Any]
     texts: dict[str, str]
+    description: Instruction | None = None
+    """The instruction of the episode, if it is not the task's."""
 
 
 class Stepped(_Message, frozen=True):
@@ -255,20 +287,6 @@ class Returned(_Message, frozen=True):
     value: Any
 
 
-class Failed(_Message, frozen=True):
-    """The code raised, or broke its contract."""
-
-    kind: Text
-    """The name of the exception's class."""
-    message: Text
-    traceback: Text
-    contract: bool
-    """Whether the message is EnvHub's own, which needs no traceback."""
-    where: Literal["env", "policy"] = "env"
-    place: Text = ""
-    """File, line and function of the last frame of the user's own code, if there is one."""
-
-
 class PolicyLoaded(_Message, frozen=True):
     """What a policy declares about itself."""
 
@@ -285,6 +303,8 @@ class Played(_Message, frozen=True):
     actions: Any
     terminated: bool
     truncated: bool
+    description: Instruction | None = None
+    """The instruction of the episode, if the env was reset and it is not the task's."""
 
 
 class Acted(_Message, frozen=True):

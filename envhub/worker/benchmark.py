@@ -10,7 +10,7 @@ from envhub.errors import ContractError, UnknownName
 from envhub.loader import load_object, load_source
 from envhub.plugins import Plugins, name_and_version
 from envhub.types import Benchmark, FileSource, Task, Value
-from envhub.wire.messages import Load
+from envhub.wire.messages import Failed, Load
 from envhub.wire.spaces import AnySpace
 from envhub.worker.convert import Converter
 from envhub.worker.normalize import AnyEnv
@@ -31,6 +31,10 @@ class LoadedBenchmark(Protocol):
     """A benchmark whose code is loaded."""
 
     benchmark: Benchmark
+    broken: dict[str, Failed]
+    """The tasks whose envs cannot be made, as far as that is known."""
+    without_horizon: tuple[str, ...]
+    """The tasks whose envs have no horizon."""
 
     def make(self, suite: str, task: Task) -> AnyEnv:
         """Make a new env of a task, without the wrappers of other plugins."""
@@ -42,6 +46,18 @@ class LoadedBenchmark(Protocol):
 
     def converter(self, raw: AnySpace) -> Converter:
         """The benchmark's own conversion of observations to LeRobot's names."""
+        ...
+
+    def instruction(self, env: AnyEnv) -> str | None:
+        """Return the instruction of the episode that a reset began; None: the task's."""
+        ...
+
+    def horizon(self, env: AnyEnv, task: Task) -> int | None:
+        """Return the number of steps after which an episode is truncated, if there is one."""
+        ...
+
+    def close(self) -> None:
+        """Close envs that were made and never given out."""
         ...
 
 
@@ -57,6 +73,8 @@ class DeclaredBenchmark:
         confined: bool,
     ) -> None:
         self.benchmark = benchmark
+        self.broken: dict[str, Failed] = {}
+        self.without_horizon: tuple[str, ...] = ()
         self._module = module
         self._confined = confined
         self._env_args = dict(env_args)
@@ -87,6 +105,16 @@ class DeclaredBenchmark:
         if target is None:
             raise ContractError("The benchmark declares no conversion to LeRobot's format.")
         return Converter(target, self._named(target), raw)
+
+    def instruction(self, env: AnyEnv) -> None:
+        """Return None: the task's description is the instruction of all its episodes."""
+
+    def horizon(self, env: AnyEnv, task: Task) -> int:
+        """Return the task's horizon."""
+        return task.horizon
+
+    def close(self) -> None:
+        """Do nothing: an env is made when it is given out."""
 
     def _named(self, target: str) -> object:
         return load_object(target, self._module, confined=self._confined)
@@ -144,7 +172,9 @@ def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedB
         confined = source.confinement is not None
         return DeclaredBenchmark(declared[0], module, request.env_args, confined=confined)
     if callable(make_env):
-        return PublishedBenchmark(make_env, source.name, request.env_args, request.horizon)
+        return PublishedBenchmark(
+            make_env, source.name, request.env_args, request.horizon, declared=request.declared
+        )
     raise ContractError(
         f"{source.file} is not a benchmark: it has neither a function make_env(n_envs, ...) nor "
         "hooks marked with @envhub.hookimpl. Add one of them."

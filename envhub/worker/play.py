@@ -115,6 +115,8 @@ class EnvSide:
     """Called with the leaves that the next reset or step must fill."""
     show: Callable[[Any], Any]
     """Makes of a raw observation what the policy is shown."""
+    instruction: Callable[[], str | None]
+    """Called after a reset; returns the instruction of the episode, None: the task's."""
 
 
 def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played:
@@ -128,13 +130,15 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
     """
     env, observe, show = env_side.env, env_side.observe, env_side.show
     needs = None if player.facts.needs is None else frozenset(player.facts.needs)
+    description = None
     if request.fresh:
-        turn.give_to_policy(0)
-        player.start(context_of(request.episode))
         turn.give_to_env(0)
         observe(needs)
         observation, _ = env_side.reset(request.episode.seed, request.options)
         player.look(show(observation))
+        description = env_side.instruction()
+        turn.give_to_policy(0)
+        player.start(context_of(request.episode, description))
     rewards: list[float] = []
     successes: list[bool | None] = []
     actions: list[Any] = []
@@ -153,4 +157,4 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
         if read:
             player.look(show(observation))
     played = portable(np.stack(actions))
-    return Played(request.id, rewards, successes, played, terminated, truncated)
+    return Played(request.id, rewards, successes, played, terminated, truncated, description)

@@ -4,6 +4,8 @@ Runs in the worker.
 """
 
 import inspect
+import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,10 +17,19 @@ from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from envhub.errors import ContractError
 from envhub.types import Benchmark, Task, Value
+from envhub.wire.messages import Failed
 from envhub.wire.spaces import AnySpace
+from envhub.worker.attributes import horizon_of, instruction_before_reset, instruction_of
 from envhub.worker.convert import Converter
 from envhub.worker.envcalls import outcome_of
 from envhub.worker.normalize import AnyEnv, AnyVectorEnv, Entry, arrange, vectorize
+from envhub.worker.replies import failed
+
+Key = tuple[str, str]
+"""The suite and the task, as the file names them."""
+
+_UNKNOWN_HORIZON = 1
+"""For tasks that are not played before the user gives a horizon, or cannot be made at all."""
 
 
 class PublishedBenchmark:
@@ -30,23 +41,56 @@ class PublishedBenchmark:
         name: str,
         env_args: Mapping[str, Value],
         horizon: int | None,
+        *,
+        declared: Benchmark | None = None,
     ) -> None:
+        """Make the env of each task to read what it says, unless another worker has done so.
+
+        Args:
+            make_env: The function of the file.
+            name: The benchmark's name.
+            env_args: The user's arguments for `make_env`.
+            horizon: Replaces the horizons of the envs.
+            declared: What another worker has read. Then no env is made before it is opened.
+        """
         self._make_env = make_env
         self._name = name
         self._env_args = dict(env_args)
-        self._entries: dict[tuple[str, str], Entry] = {}
-        self._ready: dict[tuple[str, str], AnyEnv] = {}
-        self._keys: dict[tuple[str, str], tuple[str, str]] = {}
-        self.benchmark = self._describe(horizon)
+        self._horizon = horizon
+        self._entries: dict[Key, Entry] = {}
+        self._keys: dict[tuple[str, str], Key] = {}
+        self._ready: AnyEnv | None = None
+        self.broken: dict[str, Failed] = {}
+        self.without_horizon: tuple[str, ...] = ()
+        self.benchmark = declared or self._describe()
 
     def make(self, suite: str, task: Task) -> AnyEnv:
         """Return an env of a task: one that is made and unused, else from another `make_env`."""
-        key = self._keys[suite, task.name]
-        if key in self._ready:
-            return self._ready.pop(key)
-        if key not in self._entries:
-            self._entries = self._call_make_env()
-        return self._take(key)
+        if self._ready is not None:
+            env, self._ready = self._ready, None
+            return env
+        if self._keys.get((suite, task.name)) not in self._entries:
+            self.close()
+            self._call_make_env()
+        if (suite, task.name) not in self._keys:
+            raise ContractError(f"make_env returned no task {task.name!r} this time.")
+        return self._take(self._keys[suite, task.name])
+
+    def instruction(self, env: AnyEnv) -> str | None:
+        """Return what the env says that is to be done; None if it does not say."""
+        return instruction_of(env)
+
+    def horizon(self, env: AnyEnv, task: Task) -> int | None:
+        """Return the user's horizon, else the env's own."""
+        return self._horizon or horizon_of(env)
+
+    def close(self) -> None:
+        """Close the envs that are made and unused."""
+        unused = [self._ready, *self._entries.values()]
+        self._ready, self._entries = None, {}
+        for env in unused:
+            if isinstance(env, gym.Env | VectorEnv):
+                _close(env)
 
     def spaces(self, task: Task) -> None:
         """Return None: only an env of the published contract knows its spaces."""
@@ -55,26 +99,50 @@ class PublishedBenchmark:
         """The published contract knows no conversion of the benchmark's own."""
         raise ContractError("The benchmark declares no conversion to LeRobot's format.")
 
-    def _describe(self, horizon: int | None) -> Benchmark:
-        self._entries = self._call_make_env()
-        keys = list(self._entries)
+    def _describe(self) -> Benchmark:
+        """Make the env of each task, read what it says and close it.
+
+        Only one env exists at a time, as far as the file allows that. A task that cannot be made is
+        noted, unless all tasks are like that.
+        """
+        self._call_make_env()
         suites: dict[str, list[Task]] = {}
-        for key in keys:
-            suite, short = key
-            # Task names are unique in a suite for the published contract, in the benchmark for us.
-            shared = sum(task == short for _, task in keys) > 1
-            name = f"{suite}.{short}" if shared else short
-            env = self._ready[key] = self._take(key)
-            suites.setdefault(suite, []).append(_task_of(env, name, horizon))
-            self._keys[suite, name] = key
+        problems: list[BaseException] = []
+        for (suite, name), key in self._keys.items():
+            try:
+                task = self._look_at(self._take(key), name)
+            except (Exception, SystemExit) as exc:
+                problems.append(exc)
+                self.broken[name] = failed(0, exc, "env")
+                task = Task(name, name, _UNKNOWN_HORIZON, success="ever")
+            suites.setdefault(suite, []).append(task)
+        if len(problems) == len(self._keys):
+            raise problems[0]
         return Benchmark(self._name, ":make_env", {s: tuple(tasks) for s, tasks in suites.items()})
 
-    def _call_make_env(self) -> dict[tuple[str, str], Entry]:
+    def _look_at(self, env: AnyEnv, name: str) -> Task:
+        """Read what an env says about its task; keep it if it is the only one, else close it."""
+        description, horizon = instruction_before_reset(env), self._horizon or horizon_of(env)
+        if horizon is None:
+            self.without_horizon += (name,)
+        if len(self._keys) == 1:
+            self._ready = env
+        else:
+            _close(env)
+        return Task(name, description or name, horizon or _UNKNOWN_HORIZON, success="ever")
+
+    def _call_make_env(self) -> None:
         returned = self._make_env(**_arguments(self._make_env, self._env_args))
         arranged = arrange(returned, name=self._name)
-        return {(s, t): entry for s, tasks in arranged.items() for t, entry in tasks.items()}
+        self._entries = {(s, t): e for s, tasks in arranged.items() for t, e in tasks.items()}
+        # Task names are unique in a suite for the published contract, in the benchmark for us.
+        count = Counter(short for _, short in self._entries)
+        self._keys = {
+            (suite, f"{suite}.{short}" if count[short] > 1 else short): (suite, short)
+            for suite, short in self._entries
+        }
 
-    def _take(self, key: tuple[str, str]) -> AnyEnv:
+    def _take(self, key: Key) -> AnyEnv:
         """Return the env of an entry; an entry that is an env itself can be used only once."""
         entry = self._entries[key]
         if isinstance(entry, gym.Env | VectorEnv):
@@ -196,23 +264,11 @@ def _arguments(make_env: Callable[..., object], env_args: Mapping[str, Value]) -
     return chosen
 
 
-def _task_of(env: AnyEnv, name: str, horizon: int | None) -> Task:
-    candidates = (_attribute(env, "task_description"), _attribute(env, "task"))
-    # Only text: the repr of an object would differ from run to run.
-    description = next((text for text in candidates if isinstance(text, str) and text), name)
-    limit = horizon or _attribute(env, "_max_episode_steps")
-    if limit is None and env.spec is not None:
-        limit = env.spec.max_episode_steps
-    if not isinstance(limit, int | np.integer) or limit < 1:
-        raise ContractError(
-            f"Task {name!r} has no horizon: give --max-steps, or set _max_episode_steps on the env."
-        )
-    return Task(name=name, description=description, horizon=int(limit), success="ever")
-
-
-def _attribute(env: AnyEnv, name: str) -> Any:
-    """Return an attribute of the env or of an env it wraps: wrappers do not forward them."""
-    return env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
+def _close(env: AnyEnv | AnyVectorEnv) -> None:
+    try:
+        env.close()
+    except (Exception, SystemExit):  # not the fault of the task that is opened next
+        traceback.print_exc()
 
 
 def _first_info(infos: dict[str, Any]) -> dict[str, Any]:

@@ -48,10 +48,15 @@ def encoded(reply: Reply) -> bytes:
 
 def failure(number: int, exc: BaseException, where: Where) -> bytes:
     """Encode the answer to a request whose handler raised an exception."""
+    return encode(failed(number, exc, where))
+
+
+def failed(number: int, exc: BaseException, where: Where) -> Failed:
+    """Return that answer."""
     contract = isinstance(exc, EnvHubError)
     kind, text = _cut(type(exc).__name__), _cut(str(exc))
     trace, place = _cut(trace_of(exc)), _cut(place_of(exc))
-    return encode(Failed(number, kind, text, trace, contract, where, place))
+    return Failed(number, kind, text, trace, contract, where, place)
 
 
 def _cut(text: str) -> str:

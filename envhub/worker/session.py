@@ -12,7 +12,7 @@ from envhub.errors import ContractError
 from envhub.machine.facts import describe_process
 from envhub.plugins import Plugins
 from envhub.policies.load import make_caller
-from envhub.types import FileSource
+from envhub.types import FileSource, Task
 from envhub.wire.memory import OUTCOME, SUCCESSES, Buffers
 from envhub.wire.messages import (
     Attach,
@@ -42,6 +42,7 @@ from envhub.wire.messages import (
 )
 from envhub.wire.spaces import decode_spaces, encode_space, leaves
 from envhub.wire.values import NotPortable, portable
+from envhub.worker.attributes import description_of
 from envhub.worker.benchmark import (
     DeclaredSpaces,
     LoadedBenchmark,
@@ -57,6 +58,15 @@ from envhub.worker.play import EnvSide, Player, Turn, play
 from envhub.worker.replies import answer_with, encoded, failure
 
 _NOT_REPORTED = SUCCESSES.index(None)
+
+OFFERED: dict[str, Callable[[AnyEnv, Task, LoadedBenchmark], Any]] = {
+    "task_description": lambda env, task, loaded: (
+        loaded.instruction(env) or description_of(env) or task.description
+    ),
+    "task": lambda env, task, _: None if env.has_wrapper_attr("task") else task.name,
+    "_max_episode_steps": lambda env, task, loaded: loaded.horizon(env, task),
+}
+"""What LeRobot's loops ask every env for, and where it comes from; None: from the env alone."""
 
 
 class Descriptors(Protocol):
@@ -79,6 +89,7 @@ class Session:
         self._plugins = Plugins()
         self._loaded: LoadedBenchmark | None = None
         self._env: AnyEnv | None = None
+        self._task: Task | None = None
         self._buffers: Buffers | None = None
         self._row = 0
         self._all_leaves: frozenset[str] = frozenset()
@@ -143,6 +154,8 @@ class Session:
             relevant_packages() if request.packages else {},
             self._declared_spaces(self._loaded) if request.spaces else (),
             describe_process() if request.packages else {},
+            self._loaded.broken,
+            self._loaded.without_horizon,
         )
 
     def _declared_spaces(self, loaded: LoadedBenchmark) -> TaskSpaces:
@@ -163,9 +176,11 @@ class Session:
         )
 
     def close(self) -> None:
-        """Close the policy and the env, if there are any."""
+        """Close the policy and the env, if there are any, and envs that nobody opened."""
         self._close_policy()
         self._close_env()
+        if self._loaded is not None:
+            self._loaded.close()
         self._turn = Turn()  # with it goes the last view of the shared memory
 
     def _close_policy(self) -> None:
@@ -191,7 +206,7 @@ class Session:
         env = self._loaded.make(request.suite, task)
         for wrapper in self._plugins.wrappers(task):
             env = wrapper(env)
-        self._env, self._converter, self._needs = env, None, None
+        self._env, self._task, self._converter, self._needs = env, task, None, None
         self._shown = env.observation_space
         self._channel.expect_fds(expecting=True)  # Attach comes next, with the memory
         self._all_leaves = frozenset(leaf.path for leaf in leaves(env.observation_space))
@@ -239,7 +254,8 @@ class Session:
         paths = self._observe(request.observe)
         observation, info = self._take_reset(request.seed, request.options)
         texts = self._write(observation, paths)
-        return WasReset(request.id, self._portable_items(info, "info"), texts)
+        sent_info = self._portable_items(info, "info")
+        return WasReset(request.id, sent_info, texts, self._instruction())
 
     def _take_reset(self, seed: int | None, options: Any) -> tuple[Any, Any]:
         """Reset the env; its first observation is checked whole, also if nobody reads it."""
@@ -310,7 +326,7 @@ class Session:
         env, _ = self._open_env(), self._memory()  # the pulse is in the memory
         if self._player is None:
             raise ContractError("No policy is loaded in this worker.")
-        env_side = EnvSide(env, self._take_reset, self._observe, self._show)
+        env_side = EnvSide(env, self._take_reset, self._observe, self._show, self._instruction)
         return play(request, self._player, env_side, self._turn)
 
     def _render(self, request: Render) -> Returned:
@@ -325,7 +341,13 @@ class Session:
         return Done(request.id)
 
     def _call(self, request: Call) -> Returned:
-        value = self._open_env().get_wrapper_attr(request.name)
+        env, task = self._open_env(), self._task
+        assert self._loaded is not None
+        assert task is not None
+        offered = OFFERED.get(request.name)
+        value = offered(env, task, self._loaded) if offered else None
+        if value is None:
+            value = env.get_wrapper_attr(request.name)
         if callable(value):
             value = value(*request.args, **request.kwargs)
         try:
@@ -334,6 +356,13 @@ class Session:
             raise ContractError(
                 f"{request.name!r} cannot cross to another process: {exc}."
             ) from exc
+
+    def _instruction(self) -> str | None:
+        """Return the instruction of the episode that a reset has just begun; None: the task's."""
+        assert self._loaded is not None
+        assert self._task is not None
+        text = self._loaded.instruction(self._open_env())
+        return None if text == self._task.description else text
 
     def _observe(self, paths: Collection[str] | None) -> frozenset[str]:
         """Set which leaves the env must fill next, None = all, and return them."""

@@ -35,7 +35,6 @@ BAD = {
         "envhub_benchmarks",
     ),
     "two_benchmarks": ("env.py declares 2 benchmarks; declare one.",),
-    "no_horizon": ("Task 'no_horizon' has no horizon: give --max-steps, or set",),
 }
 
 

@@ -115,10 +115,6 @@ BAD_FILES = {
             " list of them, {task: env} or {suite: {task: env}}: at suite / task: an int."
         ),
     ),
-    "no_horizon": (
-        ContractError,
-        "Task 'no_horizon' has no horizon: give --max-steps, or set _max_episode_steps on the env.",
-    ),
 }
 
 

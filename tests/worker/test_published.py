@@ -110,8 +110,9 @@ class TestTask:
         ],
     )
     def test_no_horizon(self, told):
-        with pytest.raises(ContractError, match=r"^Task 'name' has no horizon: give --max-steps, "):
-            adapted(lambda: Counting(**told), None)
+        program = adapted(lambda: Counting(**told), None)
+        assert program.without_horizon == ("name",)
+        assert adapted(lambda: Counting(**told), 5).without_horizon == ()
 
     @pytest.mark.parametrize(
         ("told", "description"),
@@ -187,6 +188,82 @@ class TestMake:
     def test_more_or_other_than_asked_for(self, returned, message):
         with pytest.raises(InvalidEnvs, match=f": at name / name: {message}"):
             adapted(returned)
+
+
+class Watched(Counting):
+    """An env that notes when it is made and closed."""
+
+    def __init__(self, name: str, notes: list[str]) -> None:
+        super().__init__(task=f"do {name}", _max_episode_steps=7)
+        self.name, self.notes = name, notes
+        notes.append(f"make {name}")
+        if name == "broken":
+            raise ValueError("no scene")
+
+    def close(self):
+        self.notes.append(f"close {self.name}")
+
+
+class TestDescribing:
+    """Which envs are made to describe a file, and which to play it."""
+
+    def program(self, names, notes, **options):
+        makers = {name: (lambda name=name: Watched(name, notes)) for name in names}
+        return PublishedBenchmark(lambda: makers, "name", {}, None, **options)
+
+    def test_each_env_is_closed_before_the_next_is_made(self):
+        notes: list[str] = []
+        benchmark = self.program(["a", "b", "c"], notes).benchmark
+        assert notes == ["make a", "close a", "make b", "close b", "make c", "close c"]
+        assert [t.description for t in benchmark.tasks().values()] == ["do a", "do b", "do c"]
+
+    def test_the_env_of_the_only_task_is_made_once(self):
+        notes: list[str] = []
+        program = self.program(["a"], notes)
+        [task] = program.benchmark.tasks().values()
+        program.make("name", task)
+        assert notes == ["make a"]
+        program.close()
+        assert notes == ["make a"]  # the session closes what it opened
+
+    def test_unused_envs_are_closed_at_the_end(self):
+        notes: list[str] = []
+        made = PublishedBenchmark(
+            lambda: {name: Watched(name, notes) for name in "ab"}, "name", {}, None
+        )
+        assert sorted(notes) == ["close a", "close b", "make a", "make b"]
+        made.make("name", made.benchmark.tasks()["b"])
+        notes.clear()
+        made.close()
+        assert notes == ["close a"]
+
+    def test_what_is_described_already_is_not_made_again(self):
+        notes: list[str] = []
+        benchmark = self.program(["a", "b", "c"], []).benchmark
+        program = self.program(["a", "b", "c"], notes, declared=benchmark)
+        assert notes == []
+        assert program.make("name", benchmark.tasks()["b"]).name == "b"
+        assert notes == ["make b"]
+
+    def test_a_file_that_returns_other_tasks_later(self):
+        benchmark = self.program(["a", "b"], []).benchmark
+        program = self.program(["b"], [], declared=benchmark)
+        with pytest.raises(ContractError, match="make_env returned no task 'a' this time"):
+            program.make("name", benchmark.tasks()["a"])
+
+    def test_a_task_that_cannot_be_made(self):
+        program = self.program(["a", "broken", "c"], [])
+        assert {task: (why.kind, why.message) for task, why in program.broken.items()} == {
+            "broken": ("ValueError", "no scene")
+        }
+        assert list(program.benchmark.tasks()) == ["a", "broken", "c"]
+        assert program.make("name", program.benchmark.tasks()["c"]).name == "c"
+        with pytest.raises(ValueError, match="no scene"):
+            program.make("name", program.benchmark.tasks()["broken"])
+
+    def test_if_nothing_can_be_made_the_first_error_is_raised(self):
+        with pytest.raises(ValueError, match="no scene"):
+            self.program(["broken"], [])
 
 
 def same(one: Any, other: Any) -> bool:
