@@ -16,11 +16,11 @@ Process = Literal["worker", "policy"]
 class CircuitBreaker:
     """Counts failures, and aborts the run when there are too many."""
 
-    def __init__(self, max_errors: int = MAX_ERRORS) -> None:
+    def __init__(self, max_errors: int = MAX_ERRORS, *, worked: bool = False) -> None:
         self._max_errors = max_errors
         self._last: tuple[str, str] | None = None
         self._alike = 0
-        self._worked = False
+        self._worked = worked
         self._starts: dict[Process, int] = {"worker": 0, "policy": 0}
 
     def worked(self) -> None:

@@ -75,7 +75,7 @@ class Engine:
         self._schedule = Schedule(job.playable, job.workers)
         self._attempts: dict[int, int] = {}
         self._alone: set[int] = set()
-        self._breaker = CircuitBreaker(job.max_errors)
+        self._breaker = CircuitBreaker(job.max_errors, worked=job.worked)
         self._pacing = Pacing()
         self._actor: Actor = make_actor(job, self._poller)
         self._pool = SlotPool(job, self._poller, first)

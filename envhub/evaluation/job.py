@@ -31,6 +31,8 @@ class Job:
     retries: int
     max_errors: int = MAX_ERRORS
     """Equal errors in a row, before any episode has worked, that abort the run."""
+    worked: bool = False
+    """Whether an episode of the run was played to its end before, as in a resumed run."""
     logs: Path | None = None
     directory: Path = field(default_factory=Path.cwd)
     """Where the policy's process runs."""

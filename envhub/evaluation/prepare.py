@@ -43,8 +43,14 @@ class Prepared:
         """The benchmark that the policy is evaluated on."""
         return self.worker.loaded.benchmark
 
-    def job(self, episodes: tuple[Episode, ...], logs: Path) -> Job:
-        """Make the job of playing some of the plan's episodes."""
+    def job(self, episodes: tuple[Episode, ...], logs: Path, *, worked: bool = False) -> Job:
+        """Make the job of playing some of the plan's episodes.
+
+        Args:
+            episodes: A subset of the plan's episodes.
+            logs: Where the output of workers goes.
+            worked: Whether another episode was played to its end before.
+        """
         workers = self.request.workers
         if workers is None:
             workers = auto_workers(self.benchmark.memory_mb, len(episodes))
@@ -58,6 +64,7 @@ class Prepared:
             workers=workers,
             retries=self.request.retries,
             max_errors=self.request.max_errors,
+            worked=worked,
             directory=self.request.directory,
             logs=logs,
             broken=self.worker.broken,

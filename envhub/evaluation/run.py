@@ -121,6 +121,7 @@ def play(
     *,
     on_start: Callable[[Engine], None] = lambda _: None,
     on_poll: Callable[[], None] = lambda: None,
+    worked: bool = False,
 ) -> PolicyFacts | None:
     """Play some of the plan's episodes: the second half of an evaluation.
 
@@ -131,13 +132,14 @@ def play(
         on_record: Called for every episode that has ended, with its actions and steps.
         on_start: Called with the engine before it runs.
         on_poll: Called a few times a second.
+        worked: Whether another episode of the run was played to its end before.
 
     Returns:
         What the policy declares; None if it was never made.
     """
     try:
         engine = Engine(
-            prepared.job(episodes, logs),
+            prepared.job(episodes, logs, worked=worked),
             on_record,
             first=prepared.worker.remote,
             on_poll=on_poll,
@@ -284,6 +286,7 @@ def _play_and_record(
             on_record,
             on_start=on_start,
             on_poll=watcher.refresh,
+            worked=len(missing) < len(prepared.plan.episodes),
         )
     finally:
         if engine is not None:

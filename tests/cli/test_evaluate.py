@@ -403,6 +403,19 @@ class TestMaxErrors:
         again = envhub("eval", "--resume", out, "--workers", 0, "--max-errors", 2)
         refused(again, 4, "2 attempts in a row failed")
 
+    def test_a_run_that_has_worked_before_is_finished(self, out, gate):
+        """Its errors are recorded again, however many: they are results."""
+        for index in range(1, 5):
+            (gate / f"near.{index}.raise").touch()
+        answer = envhub(
+            *("eval", "./run_walk", "--task", "near", "--episodes", 5, "--policy", "zero"),
+            *("--env-arg", f"gate={gate}", "--retries", 0, "--workers", 0, "--out", out),
+        )
+        assert answer.code == 1
+        again = envhub("eval", "--resume", out, "--workers", 0, "--max-errors", 2)
+        assert again.code == 1, again.err
+        assert counted(out) == 9
+
 
 class TestComfort:
     @pytest.mark.parametrize(

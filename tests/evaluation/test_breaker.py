@@ -38,9 +38,11 @@ def test_errors_are_counted_while_they_are_the_same(other):
         breaker.failed(raised())
 
 
-def test_one_success_is_enough():
-    breaker = CircuitBreaker()
-    breaker.worked()
+@pytest.mark.parametrize("before", [True, False])
+def test_one_success_is_enough(before):
+    breaker = CircuitBreaker(worked=before)
+    if not before:
+        breaker.worked()
     for _ in range(40):
         breaker.failed(raised())
 
