@@ -8,6 +8,7 @@
     │   ├── UnsupportedPlatform       2  not Linux
     │   ├── SandboxUnavailable        2  the sandbox that was asked for does not work here
     │   ├── HomeExposed               2  a sandbox would have to show the user's home
+    │   ├── NoScratchDirectory        2  no scratch directory can be made
     │   └── RunDirectoryError         2  a run's directory cannot be used as was asked
     ├── RemoteCodeRefused             3  also a RuntimeError: nobody agreed to run this code
     ├── SourceError                   6  the files of a source are not available
@@ -146,6 +147,23 @@ class HomeExposed(UsageError):
             "directory. Move what is needed into a directory of its own."
         )
         self.path = path
+
+
+class NoScratchDirectory(UsageError):
+    """No scratch directory can be made where temporary files belong.
+
+    Attributes:
+        directory: The directory.
+        problem: Why not.
+    """
+
+    def __init__(self, directory: str, problem: str) -> None:
+        super().__init__(
+            f"No scratch directory can be made in {directory}: {problem}. Set TMPDIR to an "
+            "existing directory that you can write to and that has free space."
+        )
+        self.directory = directory
+        self.problem = problem
 
 
 class RunDirectoryError(UsageError):

@@ -6,7 +6,9 @@ spawning *thread* ends, so all children are spawned from one thread that lives a
 process.
 """
 
+import errno
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -24,6 +26,9 @@ _GRACE = 2.0
 """Seconds that a child's guard has to end its descendants before its group is killed."""
 GUARDED = (signal.SIGCHLD, signal.SIGTERM)
 """The signals that a child's guard waits for; blocked from the start until it does."""
+
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+"""The error numbers that mean too few descriptors, too many processes or too little memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,9 @@ def run(
     Returns:
         The exit status and the output; None if the tool cannot be started, or did not end within
         `timeout` seconds and was killed together with the processes it started.
+
+    Raises:
+        OSError: The machine's limits leave no room for another process, see `EXHAUSTED`.
     """
     done = run_bytes(argv, b"", timeout=timeout, env=env, cwd=cwd)
     if done is None:
@@ -83,7 +91,9 @@ def run_bytes(
             cwd=cwd,
             start_new_session=True,
         )
-    except OSError:
+    except OSError as exc:
+        if exc.errno in EXHAUSTED:
+            raise
         return None
     with tool:
         try:
@@ -168,20 +178,24 @@ def spawn(
     def start() -> Child:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, GUARDED)
         try:
-            return Child(
-                subprocess.Popen(
-                    list(argv),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=dict(env),
-                    cwd=cwd,
-                    pass_fds=tuple(pass_fds),
-                    start_new_session=True,
-                )
+            popen = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(env),
+                cwd=cwd,
+                pass_fds=tuple(pass_fds),
+                start_new_session=True,
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            return Child(popen)
+        except OSError:  # no file descriptor is available
+            popen.terminate()
+            popen.wait()
+            raise
 
     return _spawner().call(start)
 
@@ -237,6 +251,30 @@ def describe_exit(code: int) -> str:
         return f"was killed by signal {number}" if code < 0 else f"ended with exit code {code}"
     hint = ", most likely because the machine ran out of memory" if name == "SIGKILL" else ""
     return f"was killed by {name}{hint}"
+
+
+def describe_exhaustion(error: OSError) -> str | None:
+    """Put an error into words that means that a limit of this machine is reached; None: another."""
+    match error.errno:
+        case errno.EMFILE:
+            limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            return (
+                f"A process may open {limit} files here, which is too few. Raise the limit, e.g. "
+                "with ulimit -n 4096, or use fewer workers."
+            )
+        case errno.ENFILE:
+            return "Too many files are open on this machine. Close other programs and try again."
+        case errno.EAGAIN:
+            return (
+                "No further process can be started. Raise the limit with ulimit -u, end other "
+                "programs or use fewer workers."
+            )
+        case errno.ENOMEM:
+            return "The machine is out of memory. End other programs or use fewer workers."
+        case errno.ENOSPC | errno.EDQUOT:
+            place = f" for {error.filename}" if error.filename else ""
+            return f"No space is left{place}. Free some space and try again."
+    return None
 
 
 def _kill_group(leader: int) -> None:

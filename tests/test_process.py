@@ -1,6 +1,8 @@
 """Real processes: tools that answer or do not, children that end or have to be ended."""
 
+import errno
 import os
+import re
 import select
 import signal
 import subprocess
@@ -11,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.processes import alive, wait_until
 
-from envhub.process import Finished, describe_exit, run, spawn
+from envhub.process import Finished, describe_exhaustion, describe_exit, run, spawn
 
 LONG = 60.0
 """A limit that nothing here reaches."""
@@ -205,3 +207,35 @@ class TestChild:
 )
 def test_describe_exit(code, words):
     assert describe_exit(code) == words
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.EMFILE, "x"), "A process may open [0-9]+ files here, .* ulimit -n 4096, .*"),
+        (OSError(errno.ENFILE, "x"), "Too many files are open on this machine. .*"),
+        (OSError(errno.EAGAIN, "x"), "No further process can be started. .* ulimit -u, .*"),
+        (OSError(errno.ENOMEM, "x"), "The machine is out of memory. .*"),
+        (OSError(errno.ENOSPC, "x", "/a/b"), "No space is left for /a/b. Free some .*"),
+        (OSError(errno.EDQUOT, "x"), "No space is left. Free some .*"),
+    ],
+)
+def test_describe_exhaustion(error, words):
+    said = describe_exhaustion(error)
+    assert said is not None
+    assert re.fullmatch(words, said)
+    assert describe_exhaustion(OSError(errno.ENOENT, "x")) is None
+
+
+def test_a_tool_that_finds_no_descriptor_is_not_one_that_is_missing():
+    code = """if True:
+        import errno, os, resource
+        from envhub.process import run
+        resource.setrlimit(resource.RLIMIT_NOFILE, (6, 6))
+        try:
+            print(run(["true"], timeout=20))
+        except OSError as exc:
+            print(exc.errno == errno.EMFILE)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")

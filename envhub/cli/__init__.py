@@ -104,6 +104,14 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         code = ExitCode.FOUND
+    except OSError as exc:
+        from envhub.process import describe_exhaustion
+
+        problem = describe_exhaustion(exc)
+        if problem is None or debug:
+            raise
+        click.echo(printable(f"envhub: {problem}"), err=True)
+        code = ExitCode.USAGE
     sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
 

@@ -16,11 +16,13 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from envhub import process
+from envhub.errors import NoScratchDirectory
 from envhub.machine import gl, resources
 from envhub.runtime.build_cache import all_built, size_of
 from envhub.sandbox import landlock
 from envhub.sandbox.choose import SANDBOXES, trouble
 from envhub.sandbox.differences import Conditions, conditions, differences
+from envhub.scratch import scratch_directory
 from envhub.types import SandboxKind
 
 _TIMEOUT = 10.0
@@ -30,6 +32,8 @@ _GB = 10**9
 
 _LITTLE_DISK = 1 * _GB
 """With less free space, not even one runtime with a simulator fits."""
+_LITTLE_SCRATCH = 16 * 2**20
+"""With less, the caches of a few workers' simulators do not fit."""
 
 
 class Status(StrEnum):
@@ -297,6 +301,7 @@ def _gl(backend: gl.Backend) -> Finding:
 
 def _caches() -> tuple[Check, ...]:
     return (
+        Check("temporary files", "the scratch directories of workers", _temporary, required=True),
         Check(
             "cache",
             "sources and runtimes",
@@ -309,6 +314,19 @@ def _caches() -> tuple[Check, ...]:
             lambda: _directory("HF_HOME", "huggingface"),
         ),
     )
+
+
+def _temporary() -> Finding:
+    fix = "export TMPDIR=DIRECTORY  # writable, with free space"
+    try:
+        with scratch_directory() as scratch:
+            free = shutil.disk_usage(scratch).free
+    except NoScratchDirectory as exc:
+        return Finding(Status.PROBLEM, f"{exc.directory}: {exc.problem}", fix)
+    text = f"{scratch.parent}, {free / _GB:.1f} GB free"
+    if free < _LITTLE_SCRATCH:
+        return Finding(Status.PROBLEM, text, fix)
+    return Finding(Status.OK, text)
 
 
 def _directory(variable: str, name: str) -> Finding:

@@ -3,7 +3,6 @@
 import shlex
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -19,6 +18,7 @@ from envhub.cli.options import (
 from envhub.errors import UsageError
 from envhub.host.loading import describe
 from envhub.refs import HubRef, PathRef, parse
+from envhub.scratch import scratch_directory, temporary_directory
 from envhub.sources.find import locate
 from envhub.sources.hub import TAG, Hub, endpoint
 from envhub.sources.publish import Selection, copy_published
@@ -68,13 +68,12 @@ def command(
     if not isinstance(ref, HubRef) or ref.revision is not None:
         raise UsageError(f"{repo} is not of the form OWNER/REPO.")
     locate(PathRef(f"{directory.resolve()}"))
-    with tempfile.TemporaryDirectory(prefix="envhub-publish-") as place:
-        folder = Path(place) / "upload"
+    with scratch_directory() as place:
+        folder = place / "upload"
         selection = copy_published(directory, folder, include)
         _show_left_out(selection)
-        # Another copy, because code may write beside itself. It has the directory's name.
-        copy = Path(place) / "check" / (directory.resolve().name or "env")
-        shutil.copytree(folder, copy)
+        copy = place / "check" / (directory.resolve().name or "env")
+        _copy_to_check(folder, copy)
         benchmark = _load(copy, env_args, limits)
         _write_card(folder / "README.md", benchmark)
         _confirm(folder, selection, f"{endpoint()}/{ref.repo_id}", private=private, yes=yes)
@@ -82,6 +81,18 @@ def command(
         commit = hub.publish(ref.repo_id, folder, private=private, ignore=[])
     message(f"{len(benchmark.tasks())} tasks published at {hub.endpoint}/{ref.repo_id}")
     click.echo(str(HubRef(ref.owner, ref.repo, commit)))
+
+
+def _copy_to_check(folder: Path, copy: Path) -> None:
+    """Make another copy, because code may write beside itself. It has the directory's name."""
+    try:
+        shutil.copytree(folder, copy)
+    except OSError as exc:  # one for each file, or one
+        reason = exc.strerror or str(exc.args[0][0][2]).partition(":")[0]
+        raise UsageError(
+            f"Nothing was uploaded: a copy of the files cannot be made in {temporary_directory()}: "
+            f"{reason}. Free some space, or set TMPDIR to another directory."
+        ) from exc
 
 
 def _load(copy: Path, env_args: dict[str, Value], limits: Limits) -> Benchmark:

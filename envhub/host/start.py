@@ -122,7 +122,7 @@ def _start_sandboxed(confinement: Confinement, interpreter: Interpreter, ends: E
             *("/usr/bin/env", "-i", *(f"{k}={v}" for k, v in guard_variables().items())),
             *python_for(HERE, "envhub.worker.guard", "-I", "-S"),
             *(str(os.getpid()), str(scratch), str(ours.fileno())),
-            str(confinement.memory_mb or ""),
+            *(str(confinement.memory_mb or ""), confinement.sandbox),
         ]
         return spawn(
             together(

@@ -3,7 +3,6 @@
 import math
 import select
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from envhub.host.start import Ends, start
 from envhub.process import describe_exit
 from envhub.removal import remove_tree
 from envhub.sandbox import bubblewrap
+from envhub.scratch import make_scratch
 from envhub.types import PolicySpec, WorkerSpec
 from envhub.wire.frames import BrokenChannel, HostChannel
 from envhub.wire.messages import (
@@ -71,7 +71,7 @@ class Worker:
         self._last_pulse = 0
         self._ending = "its process had ended before."
         with ExitStack() as undo:  # if one of these fails, free those before it
-            self._scratch = Path(tempfile.mkdtemp(prefix="envhub-"))
+            self._scratch = make_scratch()
             undo.callback(remove_tree, self._scratch)
             self.channel = HostChannel()
             undo.callback(self.channel.close)

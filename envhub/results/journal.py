@@ -359,6 +359,10 @@ def _drop_torn_line(descriptor: int) -> None:
         os.ftruncate(descriptor, end)
 
 
+_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+"""Too few descriptors are not the directory's fault: the command line says what to do."""
+
+
 class _readable_errors:  # noqa: N801 - used like a function
     """Turn errors of the file system into one sentence."""
 
@@ -369,7 +373,7 @@ class _readable_errors:  # noqa: N801 - used like a function
         return
 
     def __exit__(self, exc_type: object, exc: BaseException | None, trace: object) -> None:
-        if not isinstance(exc, OSError):
+        if not isinstance(exc, OSError) or exc.errno in _DESCRIPTORS:
             return
         if exc.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunDirectoryError(

@@ -8,7 +8,6 @@ not work is an error: nothing falls back to something weaker. `none` is used onl
 import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from envhub.errors import HomeExposed, SandboxUnavailable
 from envhub.sandbox import bubblewrap, filesystem, inside, landlock, seccomp, supervisor
 from envhub.sandbox.bubblewrap import TIMEOUT, known_options, wrap
 from envhub.sandbox.inside import Protection
+from envhub.scratch import scratch_directory
 from envhub.types import SandboxChoice, SandboxKind
 
 SANDBOXES: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
@@ -107,10 +107,10 @@ def _known_trouble(sandbox: SandboxKind) -> str | None:
 def _bubblewrap_trouble() -> str | None:
     if shutil.which("bwrap") is None:
         return "bwrap is not on PATH"
-    with tempfile.TemporaryDirectory(prefix="envhub-") as scratch:
+    with scratch_directory() as scratch:
         idle = (sys.executable, "-V")  # the least that shows that this interpreter starts inside
         readable = filesystem.interpreter_paths()
-        argv = wrap(idle, scratch=Path(scratch), readable=readable, network=False)
+        argv = wrap(idle, scratch=scratch, readable=readable, network=False)
         done = process.run(argv, timeout=TIMEOUT, env={})
     if done is None:
         return f"bwrap did not end within {TIMEOUT:g} s"

@@ -7,6 +7,7 @@ from fnmatch import fnmatch
 
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
 from envhub.files import cache_home, discard_tree
+from envhub.process import EXHAUSTED
 from envhub.refs import HubRef
 from envhub.sources import fetched, store
 from envhub.sources.download import OnProgress, download
@@ -81,6 +82,8 @@ def obtain(
     try:
         return _obtain(ref, private=private, on_progress=on_progress)
     except OSError as exc:
+        if exc.errno in EXHAUSTED:
+            raise
         raise SourceUnavailable(
             f"{ref.repo_id} cannot be stored in {cache_home()}: {exc.strerror or exc}. Free some "
             "space, or set ENVHUB_HOME to a writable directory."

@@ -8,7 +8,6 @@ against the commit's forty digits, wherever the bytes came from.
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 from envhub import process
 from envhub.errors import SourceCorrupt, SourceUnavailable, printable
+from envhub.scratch import scratch_directory
 
 FILE_MODES = frozenset({"100644", "100755"})
 LINK_MODE = "120000"
@@ -238,10 +238,10 @@ class _Repository:
 @contextmanager
 def _repository(url: str, token: str | None) -> Iterator[_Repository]:
     """A new repository that is removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="envhub-git-") as home:
-        place = Path(home) / "proof.git"
+    with scratch_directory() as home:
+        place = home / "proof.git"
         place.mkdir()
-        repository = _Repository(place, _environment(Path(home), url, token))
+        repository = _Repository(place, _environment(home, url, token))
         if repository.run("init", "--quiet", "--bare", "--template=").code != 0:
             raise SourceUnavailable(f"git could not make a repository in {place}. Free some space.")
         yield repository

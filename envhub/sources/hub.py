@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from envhub.errors import HubUnreachable, SourceUnavailable, UsageError
+from envhub.process import EXHAUSTED
 from envhub.sources import http
 from envhub.sources.answers import Entry, Model, Past, Refs, Revision
 
@@ -27,7 +28,7 @@ _MAX_PAGES = 100
 _LISTING_SECONDS = 300.0
 """For all pages of a listing; the Hub takes a second for each."""
 _FILE_ERRORS = frozenset(
-    (errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS)
+    (*EXHAUSTED, errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.ENOSPC, errno.EPERM, errno.EROFS)
 )
 """Errors of the files that the client writes, not of the network."""
 

@@ -18,6 +18,7 @@ worker's; and everything before they wait.
 import ctypes
 import os
 import signal
+import time
 from collections.abc import Callable
 
 from envhub.removal import remove_tree
@@ -32,6 +33,8 @@ SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 """The signals that a guard waits for. `process.spawn` blocks them, so that none comes too early."""
 _PERIOD = 0.5
 """Seconds between two checks of the memory of a worker in a sandbox."""
+_GRACE = 1.0
+"""Seconds that an inner guard has to end its worker; less than the host gives the outer one."""
 
 
 def stand_guards(host_pid: int, scratch: str) -> None:
@@ -41,7 +44,7 @@ def stand_guards(host_pid: int, scratch: str) -> None:
         host_pid: The process that the guards end with.
         scratch: The directory to remove at the end; empty: none.
     """
-    outer_pid = _stand_guard(host_pid, scratch)
+    outer_pid = _stand_guard(host_pid, scratch, over_guard=True)
     os.setpgid(0, 0)  # so that the inner guard does not belong to the process group of the outer
     stand_inner_guard(outer_pid, scratch)
 
@@ -53,14 +56,14 @@ def stand_inner_guard(outer_pid: int, scratch: str) -> None:
         outer_pid: The outer guard, which the inner one ends with.
         scratch: The directory to remove at the end; empty: none.
     """
-    guard_pid = _stand_guard(outer_pid, scratch)
+    guard_pid = _stand_guard(outer_pid, scratch, over_guard=False)
     enter_worker()
     if os.getppid() != guard_pid:
         os._exit(1)
     os.setpgid(0, 0)
 
 
-def _stand_guard(parent_pid: int, scratch: str) -> int:
+def _stand_guard(parent_pid: int, scratch: str, *, over_guard: bool) -> int:
     """Fork, and stay as the guard of the new process; return the guard's pid in that process."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     if not _bind_to_parent(parent_pid):
@@ -71,7 +74,7 @@ def _stand_guard(parent_pid: int, scratch: str) -> int:
     if guarded_pid != 0:
         os.chdir("/")  # not where the worker writes
         _close_descriptors(keep=-1)
-        _wait(guarded_pid, scratch)
+        _wait(guarded_pid, scratch, over_guard=over_guard)
     return guard_pid
 
 
@@ -80,11 +83,11 @@ def main(arguments: list[str]) -> "NoReturn":
 
     Args:
         arguments: The host's pid, the scratch directory, the descriptor of the guard's end of the
-            supervisor's socket, the memory limit in MB or an empty text, and the pid of the child:
-            `bwrap`, or the worker's inner guard.
+            supervisor's socket, the memory limit in MB or an empty text, the sandbox, and the pid
+            of the child: `bwrap`, or the worker's inner guard.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # some shells unblock them
-    host_pid, scratch, supervisor, memory_mb, worker_pid = arguments
+    host_pid, scratch, supervisor, memory_mb, sandbox, worker_pid = arguments
     if not _bind_to_parent(int(host_pid)):
         _end_descendants(int(worker_pid))
         remove_tree(scratch)
@@ -92,7 +95,7 @@ def main(arguments: list[str]) -> "NoReturn":
     _close_descriptors(keep=int(supervisor))
     limit = int(memory_mb) if memory_mb else None
     too_much = _supervise(int(supervisor), int(worker_pid), limit)
-    _wait(int(worker_pid), scratch, too_much)
+    _wait(int(worker_pid), scratch, too_much, over_guard=sandbox == "landlock")
 
 
 def enter_worker() -> None:
@@ -110,7 +113,15 @@ def _bind_to_parent(parent_pid: int) -> bool:
     return os.getppid() == parent_pid
 
 
-def _wait(worker_pid: int, scratch: str, too_much: Callable[[], bool] | None = None) -> "NoReturn":
+def _wait(
+    worker_pid: int,
+    scratch: str,
+    too_much: Callable[[], bool] | None = None,
+    *,
+    over_guard: bool,
+) -> "NoReturn":
+    """Wait for the end of the worker or of its inner guard, or for the signal to end it."""
+    code = 128 + signal.SIGTERM
     status: int | None = None
     while status is None:
         if too_much is None:
@@ -122,10 +133,13 @@ def _wait(worker_pid: int, scratch: str, too_much: Callable[[], bool] | None = N
             break
         status = _reap(worker_pid)
         if status is None and not received and too_much is not None and too_much():
-            status = 128 + signal.SIGKILL  # as if the kernel had ended it
+            code = 128 + signal.SIGKILL  # as if the kernel had ended it
+            break
+    if over_guard and status is None:
+        _end_guard(worker_pid)
     _end_descendants(worker_pid)
     remove_tree(scratch)
-    os._exit(128 + signal.SIGTERM if status is None else status)
+    os._exit(code if status is None else status)
 
 
 def _supervise(descriptor: int, root: int, memory_mb: int | None) -> Callable[[], bool]:
@@ -162,6 +176,24 @@ def _reap(worker_pid: int) -> int | None:
         if pid == worker_pid:
             code = os.waitstatus_to_exitcode(raw)
             status = code if code >= 0 else 128 - code
+
+
+def _end_guard(inner_pid: int) -> None:
+    """Let the inner guard end its worker.
+
+    It is not killed, because the outer guard may be killed in the next moment: then neither would
+    be left.
+    """
+    deadline = time.monotonic() + _GRACE
+    try:
+        os.kill(inner_pid, signal.SIGTERM)
+        while os.waitpid(inner_pid, os.WNOHANG) == (0, 0):
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            signal.sigtimedwait((signal.SIGCHLD,), left)
+    except (ProcessLookupError, ChildProcessError):  # it has ended already
+        return
 
 
 def _end_descendants(worker_pid: int) -> None:

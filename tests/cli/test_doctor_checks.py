@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import subprocess
 
 import pytest
@@ -256,3 +257,18 @@ class TestCaches:
         else:
             assert seen.status is Status.PROBLEM
             assert seen.found == f"{closed}/a/b: {closed} is not writable"
+
+
+class TestTemporaryFiles:
+    def test_where_they_are(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        assert re.fullmatch(rf"{tmp_path}, [0-9.]+ GB free", look("temporary files").found)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_directory_that_does_not_exist(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+        assert look("temporary files") == Finding(
+            Status.PROBLEM,
+            f"{tmp_path}/nowhere: No such file or directory",
+            "export TMPDIR=DIRECTORY  # writable, with free space",
+        )

@@ -10,10 +10,14 @@ from pathlib import Path
 import pytest
 from perf.dummies import UNWANTED
 from support.commands import envhub, refused
+from support.disks import SmallDisk
+from support.needs import needs_own_mount
 from support.paths import ASSETS
 from support.processes import wait_until
-from support.run_tools import ENVHUB, Answer, variables
+from support.run_tools import ENVHUB, Answer, outcomes, variables
+from support.run_tools import envhub as run_envhub
 
+from envhub import open_run
 from envhub.cli import COMMANDS
 
 
@@ -175,3 +179,83 @@ class TestInterruptions:
         assert command.stderr.read() == ""
         command.stderr.close()
         assert command.wait() == 1
+
+
+# Limits of the machine
+
+
+class TestTemporaryDirectory:
+    @staticmethod
+    def said(directory: Path | str, problem: str) -> str:
+        return (
+            f"envhub: No scratch directory can be made in {directory}: {problem}. Set TMPDIR to an "
+            "existing directory that you can write to and that has free space.\n"
+        )
+
+    def test_it_does_not_exist(self, tmp_path):
+        answer = envhub("info", "./run_walk", TMPDIR=str(tmp_path / "nowhere"))
+        assert answer == Answer(2, "", self.said(tmp_path / "nowhere", "No such file or directory"))
+
+    def test_it_is_a_file(self, tmp_path):
+        (tmp_path / "file").touch()
+        answer = envhub("info", "./run_walk", TMPDIR=str(tmp_path / "file"))
+        assert answer == Answer(2, "", self.said(tmp_path / "file", "Not a directory"))
+
+    def test_nobody_can_write_to_it(self):
+        """Not even root can make a directory there."""
+        answer = envhub("info", "./run_walk", TMPDIR="/proc/self/fd")
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith("envhub: No scratch directory can be made in /proc/self/fd: ")
+        assert answer.err.count("\n") == 1
+
+    @needs_own_mount
+    def test_it_is_full(self, tmp_path):
+        place = tmp_path / "disk"
+        place.mkdir()
+        disk = SmallDisk(place, "64k,nr_inodes=1")
+        out = tmp_path / "run"
+        question = ("eval", "./run_walk", "--policy", "zero", "--workers", 1, "--out", out)
+        try:
+            answer = run_envhub(*question, disk=disk, TMPDIR=str(place))
+        finally:
+            disk.close()
+        assert answer == Answer(2, "", self.said(place, "No space left on device"))
+        assert not out.exists()
+
+
+FEW = 'ulimit -n "$0" && exec "$@"'
+
+
+@pytest.mark.parametrize("limit", [12, 16, 20, 28])
+def test_few_descriptors(limit, tmp_path):
+    """One sentence, and the run can be resumed with more of them."""
+    out = tmp_path / "run"
+    policy = "./run_policies/walkers.py:make_policy"
+    question = ("eval", "./run_walk", "--suite", "all", "--policy", policy, "--episodes", "2")
+    argv = [ENVHUB, *question, "--workers", "4", "--out", str(out)]
+    done = subprocess.run(
+        ["sh", "-c", FEW, str(limit), *argv],
+        cwd=ASSETS,
+        env=variables(TMPDIR=str(tmp_path)),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"envhub: A process may open {limit} files here, which is too few. Raise the limit, e.g. "
+        "with ulimit -n 4096, or use fewer workers.\n"
+    )
+    assert list(tmp_path.glob("envhub-*")) == []
+    if not (out / "run.json").exists():
+        assert not out.exists()
+        return
+    assert not open_run(out).complete
+    assert outcomes(out) == {}
+    assert run_envhub("eval", "--resume", out, "--workers", 4).code == 0
+    assert len(outcomes(out)) == 6
+
+
+def test_few_descriptors_with_debug():
+    argv = ["sh", "-c", FEW, "8", ENVHUB, "info", "./run_walk", "--debug"]
+    done = subprocess.run(argv, cwd=ASSETS, env=variables(), capture_output=True, text=True)
+    assert "Traceback" in done.stderr

@@ -9,8 +9,11 @@ from urllib.request import urlopen
 
 import pytest
 from support.attacks import env_file, envhub
+from support.disks import SmallDisk
+from support.needs import needs_own_mount
 from support.paths import DOCS
 from support.run_tools import ENVHUB
+from support.run_tools import envhub as run_envhub
 from support.terminal import at_terminal
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nFAKE\n"
@@ -209,3 +212,25 @@ def test_an_existing_repository_gets_a_commit_more(hub, mine):
     assert done.returncode == 0, done.stderr
     assert hub.commit_of("me/mine") != first
     assert uploaded(hub) == {"README.md", "env.py", "more.py"}
+
+
+@needs_own_mount
+@pytest.mark.parametrize("size", ["40k", "100k"])
+def test_a_full_temporary_directory(hub, mine, tmp_path, size):
+    """It is full before the first copy is made, or before the second one."""
+    (mine / "arm.xml").write_text("<!--" + "x" * 60_000 + "-->")
+    place = tmp_path / "disk"
+    place.mkdir()
+    disk = SmallDisk(place, size)
+    more = {name: os.environ[name] for name in ("HF_ENDPOINT", "HF_TOKEN", "ENVHUB_HOME")}
+    arguments = ("publish", "mine", "me/mine", "--yes")
+    try:
+        done = run_envhub(*arguments, cwd=tmp_path, disk=disk, TMPDIR=str(place), **more)
+    finally:
+        disk.close()
+    assert done.code == 2, done.err
+    assert done.err.startswith("envhub: Nothing was uploaded: ")
+    assert "No space left on device" in done.err
+    assert done.err.count("\n") == 1
+    with pytest.raises(HTTPError):
+        uploaded(hub)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.attacks import env_file, envhub
+from support.needs import needs_sandbox
 from support.run_tools import ENVHUB
 from support.terminal import at_terminal
 
@@ -16,15 +17,22 @@ from envhub.testing import LocalHub
 from envhub.testing.hub import faults
 from envhub.testing.hub.git import Repository
 
-QUICK = ("--sandbox", "none", "--workers", "1", "--episodes", "1")
+pytestmark = needs_sandbox
+
+QUICK = ("--workers", "1", "--episodes", "1")
 
 
 @pytest.fixture
-def proposed(hub, publish, tmp_path) -> str:
+def proposed(hub, publish) -> str:
     """A commit that somebody put into a pull request; the repository's own address has it."""
     publish(env_file(), "known/good")
-    mark = f"open({str(tmp_path / 'executed')!r}, 'w').close()"
-    return f"known/good@{hub.propose('known/good', {'env.py': env_file(top=mark)})}:env.py"
+    code = env_file(top="print('executed')")
+    return f"known/good@{hub.propose('known/good', {'env.py': code})}:env.py"
+
+
+def executed(tmp_path: Path) -> bool:
+    """Whether the proposed code ran: what it printed is in the log of a run."""
+    return any("executed" in log.read_text() for log in (tmp_path / "runs").glob("*/logs/*"))
 
 
 def commit_in(ref: str) -> str:
@@ -37,7 +45,7 @@ def test_a_commit_that_no_branch_has_is_not_run(proposed, tmp_path):
     assert "no branch or tag of known/good leads to this commit" in done.stderr
     assert f"envhub trust {proposed}" in done.stderr
     assert "Traceback" not in done.stderr
-    assert not (tmp_path / "executed").exists()
+    assert not executed(tmp_path)
     with pytest.raises(RemoteCodeRefused, match="no branch or tag of known/good"):
         make_env(proposed, trust_remote_code=True)
 
@@ -46,7 +54,7 @@ def test_it_is_run_if_the_ledger_has_it(hub, proposed, tmp_path):
     Ledger().add(hub.endpoint, "known/good", commit_in(proposed))
     done = envhub("eval", proposed, *QUICK)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "executed").exists()
+    assert executed(tmp_path)
 
 
 def test_at_a_terminal_it_is_said_before_it_is_asked(proposed):
@@ -74,7 +82,7 @@ def test_the_mirrors_word_does_not_count_at_the_hub(hub, proposed, tmp_path, oth
     [known] = (tmp_path / "home").glob("fetched/*/*.json")
     assert json.loads(known.read_text())["branch_at"] == other.endpoint
     assert envhub("eval", proposed, "--trust-remote-code", *QUICK).returncode == 3
-    assert not (tmp_path / "executed").exists()
+    assert not executed(tmp_path)
 
 
 @pytest.fixture

@@ -13,13 +13,6 @@ import envhub
 ROOT = str(Path(envhub.__file__).parent.parent)
 
 
-def remove_empty(scratch):
-    """A host killed right after it made a directory leaves it, empty."""
-    for directory in scratch.iterdir():
-        with suppress(OSError):
-            directory.rmdir()
-
-
 def wait_for_end(directory):
     """Those who still have something of a directory open after a while."""
     deadline = time.monotonic() + 20

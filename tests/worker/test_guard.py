@@ -248,6 +248,33 @@ def test_when_host_and_outer_guard_are_killed_together_everything_ends(tmp_path)
     wait_until(lambda: not (tmp_path / "scratch").exists())
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.0005, 0.001, 0.002, 0.004])
+def test_when_the_outer_guard_is_killed_while_it_ends_the_worker_everything_ends(
+    delay, guard, tmp_path
+):
+    process = guard(SURVIVOR + FAMILY)
+    for _ in range(5):
+        read_line(process)
+    process.terminate()
+    time.sleep(delay)
+    process.kill()
+    process.wait(20)
+    assert wait_for_end(tmp_path) == []
+    wait_until(lambda: not (tmp_path / "scratch").exists())
+
+
+def test_an_inner_guard_that_does_not_answer_is_killed(guard, tmp_path):
+    process = guard(SURVIVOR + FAMILY)
+    for _ in range(5):
+        read_line(process)
+    [inner] = children(process.pid)
+    os.kill(inner, signal.SIGSTOP)
+    process.terminate()
+    assert process.wait(20) == 128 + signal.SIGTERM
+    assert wait_for_end(tmp_path) == []
+    assert not (tmp_path / "scratch").exists()
+
+
 def test_an_interrupt_is_the_host_s(guard):
     process = guard("message('ready')\ntime.sleep(0.5)\nos._exit(5)")
     assert read_line(process) == ["ready"]
@@ -305,7 +332,7 @@ def test_any_shell_starts_a_worker_and_its_guard_and_the_guard_tells_how_it_ende
     ours, theirs = socket.socketpair()
     with ours, theirs, (tmp_path / "output").open("wb") as output:
         guard = [*python_for(HERE, "envhub.worker.guard", "-S"), str(os.getpid()), str(scratch)]
-        _, *words = together(command, [*guard, str(ours.fileno()), ""], scratch)
+        _, *words = together(command, [*guard, str(ours.fileno()), "", "bubblewrap"], scratch)
         fds = (ours.fileno(), theirs.fileno())
         child = spawn([*shell, *words], env={}, cwd=tmp_path, output=output.fileno(), pass_fds=fds)
     expected = {"false": 1, "sleep": 0, "/nonexistent/bwrap": 127}
