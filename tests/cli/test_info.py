@@ -146,7 +146,7 @@ class TestGoodFiles:
         )
         secrets = {"HF_TOKEN": "s3cret", "AWS_SECRET_ACCESS_KEY": "s3cret", "MUJOCO_GL": "egl"}
         answer = envhub("info", ".", cwd=tmp_path, **secrets)
-        refused(answer, 4, "'MUJOCO_GL'", "] []\n")
+        refused(answer, 4, "'MUJOCO_GL'", "] [] (env.py, line 4")
         assert "TOKEN" not in answer.err
         assert "SECRET" not in answer.err
 
