@@ -34,12 +34,12 @@ from envhub.records import EpisodeRecord
 from envhub.results.run import Run
 from envhub.sources.find import find_source
 from envhub.types import (
+    Argument,
     Limits,
     RuntimeChoice,
     SandboxChoice,
     SourceKeywords,
     SourceOptions,
-    Value,
     WorkerSpec,
 )
 from envhub.vector.env import LazyVectorEnv
@@ -52,7 +52,7 @@ def make_env(
     *,
     suites: Iterable[str] = (),
     tasks: Iterable[str] = (),
-    env_args: Mapping[str, Value] | None = None,
+    env_args: Mapping[str, Argument] | None = None,
     limits: Limits | None = None,
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     copy: bool = True,
@@ -128,8 +128,8 @@ def evaluate(
     seed: int = 0,
     workers: int | Literal["auto"] | None = None,
     max_steps: int | None = None,
-    env_args: Mapping[str, Value] | None = None,
-    policy_args: Mapping[str, Value] | None = None,
+    env_args: Mapping[str, Argument] | None = None,
+    policy_args: Mapping[str, Argument] | None = None,
     limits: Limits | None = None,
     retries: int = 1,
     max_errors: int = MAX_ERRORS,

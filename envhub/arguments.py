@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from envhub.errors import UsageError
 from envhub.files import expand_home
-from envhub.types import Limits, Value
+from envhub.types import Argument, Limits
 
 MAX_WORKERS = 4096
 
@@ -76,7 +76,7 @@ def check_names(name: str, value: object) -> tuple[str, ...]:
     return names
 
 
-def check_values(name: str, value: object) -> dict[str, Value]:
+def check_values(name: str, value: object) -> dict[str, Argument]:
     """Return arguments by their names, as `--env-arg` and `--policy-arg` give them."""
     if value is None:
         return {}
@@ -86,7 +86,7 @@ def check_values(name: str, value: object) -> dict[str, Value]:
         if not isinstance(key, str) or not key.isidentifier():
             raise _wrong(f"{name} has a key that", "a name", key)
         if not _is_value(item):
-            raise _wrong(f"{name}[{key!r}]", "a finite number, text, a bool or None", item)
+            raise _wrong(f"{name}[{key!r}]", _VALUE, item)
     return dict(value)
 
 
@@ -137,7 +137,16 @@ def check_function(name: str, value: Callable[..., object] | None) -> None:
         raise _wrong(name, "a function", value)
 
 
-def _is_value(value: object) -> bool:
+_VALUE = "a finite number, text, a bool or None, or a list or mapping of these"
+_MAX_DEPTH = 16
+"""Lists and mappings within each other, as on the command line."""
+
+
+def _is_value(value: object, depth: int = 0) -> bool:
+    if isinstance(value, list | dict):
+        keys, parts = (value, value.values()) if isinstance(value, dict) else ((), value)
+        plain = depth < _MAX_DEPTH and all(isinstance(key, str) for key in keys)
+        return plain and all(_is_value(part, depth + 1) for part in parts)
     if isinstance(value, float):
         return math.isfinite(value)
     if isinstance(value, int):

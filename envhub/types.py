@@ -7,12 +7,15 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from envhub.errors import InvalidBenchmark
 
 Value = bool | int | float | str | None
-"""The values that `--env-arg`, `--policy-arg` and `Task.args` accept."""
+"""The values that `Task.args` accepts."""
+
+Argument = Value | list[Any] | dict[str, Any]
+"""The values that `--env-arg` and `--policy-arg` accept: what JSON can say."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 """The names of benchmarks, suites, tasks and policies; used with fullmatch."""
@@ -246,7 +249,7 @@ class WorkerSpec:
     """
 
     source: Source
-    env_args: Mapping[str, Value]
+    env_args: Mapping[str, Argument]
     limits: "Limits"
     horizon: int | None = None
     """For envs of the published contract: replaces their own."""
@@ -335,7 +338,7 @@ class PolicySource:
     """A file, or the name of a module."""
     name: str
     """The name of the factory in the module."""
-    args: Mapping[str, Value] = field(default_factory=dict)
+    args: Mapping[str, Argument] = field(default_factory=dict)
     confined: bool = False
     """Whether a confined benchmark names it: then it is made in workers only."""
 

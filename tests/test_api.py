@@ -133,7 +133,7 @@ def test_a_thousand_tasks_start_no_process():
 
 
 def test_closed_envs_open_again_when_they_are_used():
-    [env] = envs_of("published", 2)["published"].values()
+    [env] = envs_of("published_plain", 2)["published_plain"].values()
     first, _ = env.reset(seed=3)
     for _ in range(2):
         env.close()
@@ -150,7 +150,7 @@ def test_closed_envs_open_again_when_they_are_used():
 
 
 def test_closing_what_was_never_used():
-    [env] = envs_of("published")["published"].values()
+    [env] = envs_of("published_plain")["published_plain"].values()
     env.close()
     assert env.closed
     with env:
@@ -160,7 +160,7 @@ def test_closing_what_was_never_used():
 
 @pytest.mark.parametrize("use", [lambda env: env.single_action_space, lambda env: env.reset()])
 def test_an_env_that_nobody_holds_ends_its_processes(use):
-    [env] = envs_of("published", 2)["published"].values()
+    [env] = envs_of("published_plain", 2)["published_plain"].values()
     use(env)
     assert processes() != []
     del env
@@ -215,7 +215,7 @@ def test_an_env_that_failed_leaves_no_process():
 
 
 def test_a_step_before_any_reset_is_the_envs_to_judge():
-    [env] = envs_of("published")["published"].values()
+    [env] = envs_of("published_plain")["published_plain"].values()
     with env, pytest.raises(WorkerRaised, match="ResetNeeded"):
         env.step([0])
 

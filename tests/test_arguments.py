@@ -53,6 +53,11 @@ WRONG = [
     ({"env_args": {1: 2}}, "env_args has a key that must be a name, found 1."),
     ({"env_args": {"a b": 2}}, "env_args has a key that must be a name, found 'a b'."),
     ({"env_args": {"x": np.zeros(3)}}, "env_args['x'] must be a finite number, text, a bool or"),
+    ({"env_args": {"x": [b""]}}, "env_args['x'] must be a finite number, text, a bool or None, or"),
+    (
+        {"env_args": {"x": {1: 2}}},
+        "env_args['x'] must be a finite number, text, a bool or None, or",
+    ),
     ({"env_args": {"x": float("nan")}}, "env_args['x'] must be a finite number, text, a bool or"),
     ({"policy_args": {"x": 2**64}}, "policy_args['x'] must be a finite number, text, a bool or"),
     ({"limits": 3}, "limits must be a Limits, as in Limits(step=10), found 3."),
@@ -105,3 +110,5 @@ def test_what_is_meant_is_taken(tmp_path):
     assert check_whole("episodes", np.int64(3), 1) == 3
     assert (check_workers("auto"), check_workers(None), check_workers(2)) == (None, None, 2)
     assert check_path("out", "~") == Path.home()
+    nested = {"a": [1, {"b": [None, "c", 2.5]}], "d": {}}
+    assert check_values("env_args", nested) == nested

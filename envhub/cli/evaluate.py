@@ -25,7 +25,7 @@ from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.policies.find import read_policy
 from envhub.results.require import Requirement
 from envhub.results.run import Run
-from envhub.types import Limits, SourceOptions, Value
+from envhub.types import Argument, Limits, SourceOptions
 
 
 @click.command("eval")
@@ -182,7 +182,7 @@ def _request(
     workers: int | None,
     watcher: Watcher,
     policy: str | None,
-    policy_args: dict[str, Value],
+    policy_args: dict[str, Argument],
     suites: tuple[str, ...],
     tasks: tuple[str, ...],
     episodes: int | None,
@@ -191,7 +191,7 @@ def _request(
     retries: int,
     max_errors: int,
     out: Path | None,
-    env_args: dict[str, Value],
+    env_args: dict[str, Argument],
     limits: Limits,
     options: SourceOptions,
 ) -> EvalRequest:

@@ -22,7 +22,7 @@ from envhub.cli.remarks import broken_tasks, undescribed_tasks
 from envhub.errors import ContractError, RemoteCodeRefused
 from envhub.host.loading import Description, describe
 from envhub.observations import Feature, features
-from envhub.types import Limits, SourceOptions, Value, WorkerSpec
+from envhub.types import Argument, Limits, SourceOptions, WorkerSpec
 from envhub.wire.spaces import AnySpace, Spaces
 
 _UNDECLARED = "observation  not declared by the plugin; envhub try shows it"
@@ -41,7 +41,7 @@ def command(
     *,
     max_steps: int | None,
     as_json: bool,
-    env_args: dict[str, Value],
+    env_args: dict[str, Argument],
     limits: Limits,
     options: SourceOptions,
 ) -> None:

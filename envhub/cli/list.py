@@ -16,7 +16,7 @@ from envhub.cli.options import (
     timeout_option,
 )
 from envhub.plugins import Installed, installed
-from envhub.types import Benchmark, Limits, SourceOptions, Value, WorkerSpec
+from envhub.types import Argument, Benchmark, Limits, SourceOptions, WorkerSpec
 
 
 @click.command("list")
@@ -30,7 +30,7 @@ def command(
     ref: str | None,
     *,
     as_json: bool,
-    env_args: dict[str, Value],
+    env_args: dict[str, Argument],
     limits: Limits,
     options: SourceOptions,
 ) -> None:

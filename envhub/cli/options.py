@@ -14,7 +14,7 @@ import click
 
 from envhub.errors import UsageError, printable
 from envhub.files import expand_home
-from envhub.types import Limits, SourceOptions, Value
+from envhub.types import Argument, Limits, SourceOptions
 
 if TYPE_CHECKING:
     from envhub.results.require import Requirement
@@ -26,6 +26,8 @@ COLUMNS = 160
 """What a foreign text may fill: two lines of a terminal."""
 SPACE_COLUMNS = 800
 """What a space may fill; that of a robot with many cameras is long."""
+_MAX_DEPTH = 16
+"""Lists and mappings within each other in an argument; messages allow 32."""
 
 
 def local_path(
@@ -150,9 +152,9 @@ def policy_timeout_option(command: Command) -> Command:
     return _timeout_option(command, ("start", "reset", "step", "act"))
 
 
-def parse_args(option: str, texts: tuple[str, ...]) -> dict[str, Value]:
+def parse_args(option: str, texts: tuple[str, ...]) -> dict[str, Argument]:
     """Parse `("a=1", "b=x")` to `{"a": 1, "b": "x"}`."""
-    parsed: dict[str, Value] = {}
+    parsed: dict[str, Argument] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.isidentifier():
@@ -219,21 +221,37 @@ def _timeout_option(command: Command, phases: tuple[str, ...]) -> Command:
     )(command)
 
 
-def _parse_value(option: str, key: str, text: str) -> Value:
+def _parse_value(option: str, key: str, text: str) -> Argument:
     try:
-        value = json.loads(text)
+        value: Argument = json.loads(text)
     except ValueError:
-        return text
-    if isinstance(value, int | float) and not _is_portable(value):
-        raise UsageError(f"{option} {key}: {text} is not a 64-bit number.")
-    if isinstance(value, bool | int | float | str | None):
-        return value
-    raise UsageError(f"{option} {key}: {text} is a list or mapping; give a number, text or null.")
+        value = text
+    except RecursionError:
+        raise UsageError(f"{option} {key} is nested deeper than {_MAX_DEPTH} levels.") from None
+    problem = _find_problem(value)
+    if problem is not None:
+        raise UsageError(f"{option} {key}: {excerpt(text)} {problem}.")
+    return value
 
 
-def _is_portable(number: float) -> bool:
-    """Whether a number can be sent to a worker and recorded in a run."""
-    return math.isfinite(number) if isinstance(number, float) else -(2**63) <= number < 2**64
+def _find_problem(value: object, depth: int = 0) -> str | None:
+    """Return why a value cannot be sent to a worker or recorded in a run; None if it can."""
+    if depth > _MAX_DEPTH:
+        return f"is nested deeper than {_MAX_DEPTH} levels"
+    match value:
+        case float() if not math.isfinite(value):
+            return "is not a 64-bit number"
+        case int() if not -(2**63) <= value < 2**64:
+            return "is not a 64-bit number"
+        case str() if any("\ud800" <= c <= "\udfff" for c in value):
+            return "is text that UTF-8 cannot encode"
+        case list():
+            parts: list[object] = value
+        case dict():
+            parts = [*value, *value.values()]
+        case _:
+            return None
+    return next(filter(None, (_find_problem(part, depth + 1) for part in parts)), None)
 
 
 require_option = click.option(

@@ -1,5 +1,6 @@
 """`envhub publish`: upload a benchmark to the Hub."""
 
+import os
 import shlex
 import shutil
 import sys
@@ -16,13 +17,14 @@ from envhub.cli.options import (
     timeout_option,
 )
 from envhub.errors import UsageError
-from envhub.host.loading import describe
+from envhub.host.loading import LazySpec, describe
 from envhub.refs import HubRef, PathRef, parse
 from envhub.scratch import scratch_directory, temporary_directory
 from envhub.sources.find import locate
 from envhub.sources.hub import TAG, Hub, endpoint
 from envhub.sources.publish import Selection, copy_published
-from envhub.types import Benchmark, Limits, Value, WorkerSpec
+from envhub.types import Argument, Benchmark, Limits, WorkerSpec
+from envhub.vector.env import LazyVectorEnv
 
 _NAMED = 5
 
@@ -48,13 +50,14 @@ def command(
     private: bool,
     include: tuple[str, ...],
     yes: bool,
-    env_args: dict[str, Value],
+    env_args: dict[str, Argument],
     limits: Limits,
 ) -> None:
     """Upload DIRECTORY as the model repository OWNER/REPO and print the reference to share.
 
-    The env.py is loaded first, from a copy of the files that will be uploaded, to see that they
-    are a benchmark. Then the files are listed, and you are asked. Links that lead out of the
+    The env.py is loaded first, from a copy of the files that will be uploaded, and an env of each
+    suite is made and reset, to see that they are a benchmark that works without the files that
+    stay here. Then the files are listed, and you are asked. Links that lead out of the
     directory and files that look like secrets are refused. The repository gets the tag envhub, so
     that `envhub search` finds it.
 
@@ -74,7 +77,8 @@ def command(
         _show_left_out(selection)
         copy = place / "check" / (directory.resolve().name or "env")
         _copy_to_check(folder, copy)
-        benchmark = _load(copy, env_args, limits)
+        _hide_from_imports(directory.resolve())
+        benchmark = _check(copy, env_args, limits)
         _write_card(folder / "README.md", benchmark)
         _confirm(folder, selection, f"{endpoint()}/{ref.repo_id}", private=private, yes=yes)
         hub = Hub(private=True)
@@ -95,9 +99,28 @@ def _copy_to_check(folder: Path, copy: Path) -> None:
         ) from exc
 
 
-def _load(copy: Path, env_args: dict[str, Value], limits: Limits) -> Benchmark:
+def _hide_from_imports(directory: Path) -> None:
+    """Take the directory, its parents and its folders out of PYTHONPATH: workers use the copy."""
+    listed = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    places = {part: Path(part).resolve() for part in listed}
+    kept = [
+        part
+        for part, place in places.items()
+        if not directory.is_relative_to(place) and not place.is_relative_to(directory)
+    ]
+    os.environ["PYTHONPATH"] = os.pathsep.join(kept)
+
+
+def _check(copy: Path, env_args: dict[str, Argument], limits: Limits) -> Benchmark:
+    """Load the benchmark, and make and reset an env of the first task of each suite."""
     spec = WorkerSpec(locate(PathRef(str(copy))), env_args, limits, horizon=1)
-    return describe(spec, "auto", message=message, progress=message).benchmark
+    described = describe(spec, "auto", message=message, progress=message)
+    lazy = LazySpec(described, "auto")
+    for suite, tasks in described.benchmark.suites.items():
+        options = {"init_state": 0} if tasks[0].init_states else None
+        with LazyVectorEnv(lazy, suite, tasks[0].name, 1) as env:
+            env.reset(seed=0, options=options)
+    return described.benchmark
 
 
 def _show_left_out(selection: Selection) -> None:

@@ -28,7 +28,7 @@ from envhub.errors import EnvHubError, UsageError
 from envhub.evaluation.outcome import Outcome
 from envhub.evaluation.plan import limited, select
 from envhub.host.loading import Description, LazySpec, describe
-from envhub.types import Limits, SourceOptions, Task, Value, WorkerSpec
+from envhub.types import Argument, Limits, SourceOptions, Task, WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.worker.envcalls import success_of
 
@@ -65,7 +65,7 @@ def command(
     max_steps: int | None,
     out: Path | None,
     as_json: bool,
-    env_args: dict[str, Value],
+    env_args: dict[str, Argument],
     limits: Limits,
     options: SourceOptions,
 ) -> None:

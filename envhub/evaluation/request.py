@@ -11,7 +11,7 @@ from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run
-from envhub.types import Limits, SourceOptions, Value
+from envhub.types import Argument, Limits, SourceOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class EvalRequest:
     workers: int | None = None
     """None: as many as cores and free memory allow; 0: none, run everything in this process."""
     max_steps: int | None = None
-    env_args: Mapping[str, Value] = field(default_factory=dict)
-    policy_args: Mapping[str, Value] = field(default_factory=dict)
+    env_args: Mapping[str, Argument] = field(default_factory=dict)
+    policy_args: Mapping[str, Argument] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retries: int = 1
     max_errors: int = MAX_ERRORS

@@ -11,11 +11,11 @@ from envhub.plugins import find
 from envhub.refs import PathRef
 from envhub.sources.find import locate
 from envhub.types import (
+    Argument,
     Benchmark,
     FileSource,
     PolicySource,
     Source,
-    Value,
     confinement_of,
 )
 
@@ -53,7 +53,7 @@ def read_policy(text: str) -> str:
 
 
 def find_policy(
-    text: str, benchmark: Benchmark, source: Source, args: Mapping[str, Value]
+    text: str, benchmark: Benchmark, source: Source, args: Mapping[str, Argument]
 ) -> tuple[PolicySource, bool]:
     """Find the policy that `--policy` names.
 
@@ -91,7 +91,7 @@ def find_policy(
     raise UnknownName("policy", text, known, advice="Or write ./policy.py or package.module:name.")
 
 
-def _policy_file(text: str, args: Mapping[str, Value]) -> PolicySource:
+def _policy_file(text: str, args: Mapping[str, Argument]) -> PolicySource:
     match = _FILE_OBJECT.fullmatch(text)
     path, name = match.groups() if match else (text, "make_policy")
     if Path(path).is_dir():

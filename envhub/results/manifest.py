@@ -5,7 +5,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +23,7 @@ from envhub.sandbox.differences import conditions, differences
 from envhub.sources.find import locate
 from envhub.sources.fingerprint import hash_file
 from envhub.sources.siblings import hash_siblings
-from envhub.types import Confinement, FileSource, Placement, PolicySource, Value, WorkerSpec
+from envhub.types import Argument, Confinement, FileSource, Placement, PolicySource, WorkerSpec
 from envhub.wire.messages import Loaded
 
 _SHOWN = 80
@@ -85,7 +85,7 @@ def make_manifest(
 
 
 def describe_policy(
-    requested: Any, policy: Any, args: Mapping[str, Value], directory: Path | None = None
+    requested: Any, policy: Any, args: Mapping[str, Argument], directory: Path | None = None
 ) -> dict[str, Any]:
     """Describe a policy for `run.json`.
 
@@ -115,7 +115,7 @@ def describe_policy(
 
 
 def foresee_policy(
-    asked: Any, args: Mapping[str, Value], directory: Path | None = None
+    asked: Any, args: Mapping[str, Argument], directory: Path | None = None
 ) -> dict[str, Any]:
     """The part of `describe_policy` that is known before the benchmark is loaded."""
     if not isinstance(asked, str):
@@ -146,14 +146,24 @@ def _hash_policy(path: Path) -> str:
     return hash_file(path).removeprefix("sha256:")
 
 
-def _hash_named_files(args: Mapping[str, Value], directory: Path | None) -> dict[str, str]:
-    """The hashes of the files that a policy's arguments name, by the argument."""
+def _hash_named_files(args: Mapping[str, Argument], directory: Path | None) -> dict[str, str]:
+    """The hashes of the files that a policy's arguments name, by the argument or its part."""
     top = directory or Path()
-    return {
-        key: hash_file(top / value)
-        for key, value in args.items()
-        if isinstance(value, str) and _is_file(top / value)
-    }
+    texts = {where: text for key, value in args.items() for where, text in _texts(value, key)}
+    return {where: hash_file(top / text) for where, text in texts.items() if _is_file(top / text)}
+
+
+def _texts(value: Argument, where: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts in an argument, each after its place, such as `weights[0]`."""
+    match value:
+        case str():
+            yield where, value
+        case list():
+            for index, item in enumerate(value):
+                yield from _texts(item, f"{where}[{index}]")
+        case dict():
+            for key, item in value.items():
+                yield from _texts(item, f"{where}.{key}")
 
 
 def _is_file(path: Path) -> bool:
@@ -167,7 +177,7 @@ class _Benchmark(TypedDict):
     kind: str
     name: str
     files: dict[str, str]
-    env_args: dict[str, Value]
+    env_args: dict[str, Argument]
     plugins: list[str]
 
 
@@ -192,7 +202,7 @@ class _Policy(TypedDict):
     path: str | None
     sha256: str | None
     imports: dict[str, str]
-    args: dict[str, Value]
+    args: dict[str, Argument]
     files: dict[str, str]
     directory: str
     batch: int | None

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from envhub.results.summary import Line, Summary
-from envhub.types import Value
+from envhub.types import Argument
 
 _DIGEST = 12
 """Hex digits of a protocol that are shown: as many as people paste of a commit."""
@@ -63,7 +63,7 @@ def planned_episodes(plan: Mapping[str, Any]) -> int:
     return len(tasks) * int(plan["episodes"])
 
 
-def _shown(value: Value) -> str:
+def _shown(value: Argument) -> str:
     plain = isinstance(value, str) and value.isprintable() and " " not in value
     return str(value) if plain else json.dumps(value)
 

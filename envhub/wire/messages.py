@@ -6,11 +6,11 @@ import msgspec
 
 from envhub.types import (
     MAX_DESCRIPTION,
+    Argument,
     Benchmark,
     FileSource,
     PolicyFacts,
     PolicySource,
-    Value,
 )
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK
@@ -41,7 +41,7 @@ class Load(_Message, frozen=True):
 
     source: FileSource | str
     """A file, or the name of an installed plugin."""
-    env_args: dict[str, Value]
+    env_args: dict[str, Argument]
     plugins: tuple[str, ...] = ()
     """Further plugins whose hooks apply."""
     horizon: int | None = None

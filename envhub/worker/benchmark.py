@@ -9,7 +9,7 @@ import gymnasium as gym
 from envhub.errors import ContractError, UnknownName
 from envhub.loader import load_object, load_source
 from envhub.plugins import Plugins, name_and_version
-from envhub.types import Benchmark, FileSource, Task, Value
+from envhub.types import Argument, Benchmark, FileSource, Task
 from envhub.wire.messages import Failed, Load
 from envhub.wire.spaces import AnySpace
 from envhub.worker.convert import Converter
@@ -68,7 +68,7 @@ class DeclaredBenchmark:
         self,
         benchmark: Benchmark,
         module: ModuleType | None,
-        env_args: Mapping[str, Value],
+        env_args: Mapping[str, Argument],
         *,
         confined: bool,
     ) -> None:

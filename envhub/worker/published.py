@@ -3,11 +3,9 @@
 Runs in the worker.
 """
 
-import inspect
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
 from typing import Any, cast
 
 import gymnasium as gym
@@ -16,9 +14,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrap
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from envhub.errors import ContractError
-from envhub.types import Benchmark, Task, Value
+from envhub.types import Argument, Benchmark, Task
 from envhub.wire.messages import Failed
 from envhub.wire.spaces import AnySpace
+from envhub.worker.arguments import call_make_env
 from envhub.worker.attributes import horizon_of, instruction_before_reset, instruction_of
 from envhub.worker.convert import Converter
 from envhub.worker.envcalls import outcome_of
@@ -39,7 +38,7 @@ class PublishedBenchmark:
         self,
         make_env: Callable[..., object],
         name: str,
-        env_args: Mapping[str, Value],
+        env_args: Mapping[str, Argument],
         horizon: int | None,
         *,
         declared: Benchmark | None = None,
@@ -132,7 +131,7 @@ class PublishedBenchmark:
         return Task(name, description or name, horizon or _UNKNOWN_HORIZON, success="ever")
 
     def _call_make_env(self) -> None:
-        returned = self._make_env(**_arguments(self._make_env, self._env_args))
+        returned = call_make_env(self._make_env, self._env_args)
         arranged = arrange(returned, name=self._name)
         self._entries = {(s, t): e for s, tasks in arranged.items() for t, e in tasks.items()}
         # Task names are unique in a suite for the published contract, in the benchmark for us.
@@ -241,27 +240,6 @@ class EnvOfVector(gym.Env[Any, Any]):
 
     def _first(self, observations: Any) -> Any:
         return next(iter(iterate(self._vector.observation_space, observations)))
-
-
-def _arguments(make_env: Callable[..., object], env_args: Mapping[str, Value]) -> dict[str, Any]:
-    """Return the keyword arguments for a `make_env`: the contract's, and the user's."""
-    for name in ("n_envs", "use_async_envs"):
-        if name in env_args:
-            raise ContractError(f"EnvHub sets {name} itself: leave that --env-arg out.")
-    parameters = inspect.signature(make_env).parameters
-    takes_all = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    offered: dict[str, Any] = {"n_envs": 1, "use_async_envs": False, **env_args}
-    chosen = {name: v for name, v in offered.items() if takes_all or name in parameters}
-    left = [name for name in env_args if name not in chosen]
-    cfg = parameters.get("cfg")
-    if cfg is not None and (env_args or cfg.default is cfg.empty):
-        chosen["cfg"] = SimpleNamespace(**env_args)
-    elif left:
-        raise ContractError(
-            f"make_env{inspect.signature(make_env)} takes no argument {left[0]!r}: "
-            "leave that --env-arg out."
-        )
-    return chosen
 
 
 def _close(env: AnyEnv | AnyVectorEnv) -> None:

@@ -55,8 +55,8 @@ class TestBadFiles:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            (["./published", "--env-arg", "size=3"], "takes no argument 'size': leave that"),
-            (["./published", "--env-arg", "n_envs=3"], "EnvHub sets n_envs itself: leave that"),
+            (["./published_plain", "--env-arg", "size=3"], "takes no argument 'size': leave that"),
+            (["./published_plain", "--env-arg", "n_envs=3"], "EnvHub sets n_envs itself: leave"),
             (["./hooks", "--env-arg", "size=3"], "unexpected keyword argument 'size'"),
         ],
     )
@@ -80,7 +80,7 @@ class TestBadFiles:
 
 GOOD = {
     "hooks": ("counting", {"small": ["three", "five"], "all": ["three", "five", "nine"]}),
-    "published": ("published", {"published": ["published"]}),
+    "published_plain": ("published_plain", {"published_plain": ["published_plain"]}),
     "bare_env": ("bare_env", {"bare_env": ["bare_env"]}),
     "vector": ("vector", {"vector": ["vector"]}),
     "async_vector": ("async_vector", {"async_vector": ["async_vector"]}),
@@ -129,7 +129,7 @@ class TestGoodFiles:
             (["./no_horizon", "--max-steps", "5"], 5),
             (["./published_cfg", "--env-arg", "steps=7"], 7),
             (["./published_kwargs", "--env-arg", "max_episode_steps=9"], 9),
-            (["./published/env.py"], 500),
+            (["./published_plain/env.py"], 500),
         ],
     )
     def test_arguments(self, arguments, horizon):

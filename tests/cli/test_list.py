@@ -56,7 +56,7 @@ class TestReferences:
     def test_a_path_that_is_not_utf8(self, tmp_path):
         directory = os.fsencode(tmp_path) + b"/\xff"
         os.mkdir(directory)
-        shutil.copy(ASSETS / "published" / "env.py", os.fsdecode(directory))
+        shutil.copy(ASSETS / "published_plain" / "env.py", os.fsdecode(directory))
         refused(envhub("list", ".", cwd=Path(os.fsdecode(directory))), 2, "not UTF-8", "Rename")
 
 

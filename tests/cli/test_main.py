@@ -118,7 +118,17 @@ class TestUsage:
             ),
             (["list", "./hooks", "--env-arg", "a"], "--env-arg 'a' is not KEY=VALUE"),
             (["list", "./hooks", "--env-arg", "1=a"], "--env-arg '1=a' is not KEY=VALUE"),
-            (["list", "./hooks", "--env-arg", "a=[1]"], "--env-arg a: [1] is a list or mapping"),
+            (
+                ["list", "./hooks", "--env-arg", "a=[[1e999]]"],
+                "a: [[1e999]] is not a 64-bit number.",
+            ),
+            (["list", "./hooks", "--env-arg", f'a={{"b": {2**64}}}'], "is not a 64-bit number."),
+            (
+                ["list", "./hooks", "--env-arg", 'a={"\\ud800": 1}'],
+                "is text that UTF-8 cannot encode.",
+            ),
+            (["list", "./hooks", "--env-arg", f"a={'[' * 18}{']' * 18}"], "deeper than 16 levels."),
+            (["list", "./hooks", "--env-arg", f"a={'[' * 99999}"], "deeper than 16 levels."),
             (["list", "./hooks", "--env-arg", "a=1", "--env-arg", "a=2"], "'a' is given twice"),
         ],
     )

@@ -141,6 +141,30 @@ def test_a_benchmark_that_needs_what_is_left_out(hub, mine, file):
     assert hub.requests == []
 
 
+LATER = {
+    "when an env is made": ("def reset(", "def __init__(self):\n        {}\n\n    def reset("),
+    "at a reset": ("super().reset(", "{}\n        super().reset("),
+}
+
+
+@pytest.mark.parametrize("when", LATER)
+@pytest.mark.parametrize("place", ["", "mine", "."])
+def test_a_benchmark_that_imports_what_is_left_out(hub, mine, tmp_path, when, place):
+    """Also where PYTHONPATH leads to the directory, which nobody else has."""
+    for folder in (tmp_path / "runs", mine / "runs"):
+        folder.mkdir()
+        (folder / "left_out.py").touch()
+    line, changed = LATER[when]
+    text = env_file().replace(line, changed.format("from runs import left_out"))
+    (mine / "env.py").write_text(text)
+    assert envhub("try", "./mine").returncode == 0
+    found = {"PYTHONPATH": str(tmp_path / place)} if place else {}
+    done = envhub("publish", "mine", "me/mine", "--yes", **found)
+    assert done.returncode == 4, done.stderr
+    assert "No module named 'runs'" in done.stderr
+    assert hub.requests == []
+
+
 def test_what_the_code_writes_beside_itself_is_not_uploaded(hub, mine):
     top = "from pathlib import Path\nPath(__file__).with_name('written.txt').write_text('x')"
     (mine / "env.py").write_text(env_file(top=top))

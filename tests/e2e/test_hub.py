@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from support.needs import SANDBOXES, needs_prlimit
 from support.paths import ASSETS, DOCS
+from support.published import publish, same
 from support.terminal import at_terminal
 
 import envhub
@@ -43,7 +44,7 @@ WATCHED = [
 KINDS = {
     "hooks": ASSETS / "hooks",
     "siblings and observing": REACH,
-    "published contract": ASSETS / "published",
+    "published contract": ASSETS / "published_plain",
     "cfg": ASSETS / "published_cfg",
     "kwargs": ASSETS / "published_kwargs",
     "bare env": ASSETS / "bare_env",
@@ -62,17 +63,6 @@ def hub(local_hub, monkeypatch, tmp_path):
     return local_hub
 
 
-def publish(hub, directory: Path, name: str = "me/env") -> str:
-    """The pinned reference of a directory, put on the Hub."""
-    hub.create(name)
-    files = {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in directory.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    return f"{name}@{hub.commit(name, files)}:env.py"
-
-
 def run(*arguments: str, command: list[str] = ENVHUB) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*command, *arguments],
@@ -82,11 +72,6 @@ def run(*arguments: str, command: list[str] = ENVHUB) -> subprocess.CompletedPro
         stdin=subprocess.DEVNULL,
         check=False,
     )
-
-
-def same(record):
-    fields = {name: getattr(record, name) for name in type(record).__dataclass_fields__}
-    return {k: v for k, v in fields.items() if k not in ("seconds", "attempts")}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -263,7 +263,7 @@ def test_the_filter_of_requirements(without, tmp_path):
     (project / "pyproject.toml").write_text(
         '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
     )
-    shutil.copytree(ASSETS / "published", bench)
+    shutil.copytree(ASSETS / "published_plain", bench)
     block = f'# /// script\n# dependencies = ["gadget @ {project.as_uri()}"]\n# ///\n'
     (bench / "env.py").write_text(block + (bench / "env.py").read_text())
     edits = (

@@ -30,6 +30,16 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+def test_files_that_a_policys_arguments_name_are_hashed_also_in_lists(tmp_path):
+    file = tmp_path / "weights"
+    file.write_text("1")
+    args = {"a": str(file), "b": [3, str(file)], "c": {"d": [str(file)], "e": "no file"}}
+    described = describe_policy(Still(), Still(), args)
+    assert described["args"] == args
+    assert list(described["files"]) == ["a", "b[1]", "c.d[0]"]
+    assert len(set(described["files"].values())) == 1
+
+
 def test_what_run_json_says(out, tmp_path):
     shutil.copy(WALKERS, tmp_path / "mine.py")
     run = evaluate(

@@ -52,7 +52,7 @@ class TestDeclared:
 
 
 FILES = {
-    "published": ({"published": {"published": 500}}, {}),
+    "published_plain": ({"published_plain": {"published_plain": 500}}, {}),
     "published_cfg": ({"published_cfg": {"published_cfg": 50}}, {}),
     "published_cfg with an argument": ({"published_cfg": {"published_cfg": 7}}, {"steps": 7}),
     "published_kwargs": ({"published_kwargs": {"published_kwargs": 500}}, {}),

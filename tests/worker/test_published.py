@@ -24,62 +24,6 @@ def adapted(returned: Any, horizon: int | None = 10, **env_args: Any) -> Publish
     return PublishedBenchmark(lambda n_envs: returned(), "name", env_args, horizon)
 
 
-class TestArguments:
-    """What a published `make_env` is called with."""
-
-    @pytest.mark.parametrize(
-        ("signature", "env_args", "expected"),
-        [
-            ("", {}, {}),
-            ("n_envs=1", {}, {"n_envs": 1}),
-            ("n_envs, use_async_envs", {}, {"n_envs": 1, "use_async_envs": False}),
-            ("*, use_async_envs=True", {}, {"use_async_envs": False}),
-            ("**kwargs", {}, {"n_envs": 1, "use_async_envs": False}),
-            ("**kwargs", {"a": 2}, {"n_envs": 1, "use_async_envs": False, "a": 2}),
-            ("n_envs=1, a=0", {"a": 2}, {"n_envs": 1, "a": 2}),
-            ("n_envs=1, cfg=None", {}, {"n_envs": 1, "cfg": None}),
-            ("n_envs, cfg", {}, {"n_envs": 1, "cfg": SimpleNamespace()}),
-            ("n_envs=1, cfg=None", {"a": 2}, {"n_envs": 1, "cfg": SimpleNamespace(a=2)}),
-            ("a=0, cfg=None", {"a": 2, "b": 3}, {"a": 2, "cfg": SimpleNamespace(a=2, b=3)}),
-        ],
-    )
-    def test_by_keyword(self, signature, env_args, expected):
-        names: dict[str, Any] = {"Counting": Counting, "calls": []}
-        exec(f"def make_env({signature}):\n calls.append(locals())\n return Counting()", names)
-        PublishedBenchmark(names["make_env"], "name", env_args, 10)
-        [call] = names["calls"]
-        assert call.pop("kwargs", {}) | call == expected
-
-    @pytest.mark.parametrize(
-        ("env_args", "message"),
-        [
-            (
-                {"size": 2},
-                "make_env(n_envs=1) takes no argument 'size': leave that --env-arg out.",
-            ),
-            ({"n_envs": 4}, "EnvHub sets n_envs itself: leave that --env-arg out."),
-            (
-                {"use_async_envs": True},
-                "EnvHub sets use_async_envs itself: leave that --env-arg out.",
-            ),
-        ],
-    )
-    def test_what_it_cannot_take(self, env_args, message):
-        def make_env(n_envs=1):
-            return Counting()
-
-        with pytest.raises(ContractError) as caught:
-            PublishedBenchmark(make_env, "name", env_args, 10)
-        assert str(caught.value) == message
-
-    def test_a_parameter_that_nobody_gives(self):
-        def make_env(scene, n_envs=1):
-            return Counting()
-
-        with pytest.raises(TypeError, match="missing 1 required positional argument: 'scene'"):
-            PublishedBenchmark(make_env, "name", {}, 10)
-
-
 class TestTask:
     """What a task is called and how long it takes, where an env says so."""
 
