@@ -10,7 +10,14 @@ from support.run_tools import WALK
 
 import envhub
 from envhub import Limits, UsageError
-from envhub.arguments import check_path, check_policy, check_reference, check_whole, check_workers
+from envhub.arguments import (
+    check_path,
+    check_policy,
+    check_reference,
+    check_values,
+    check_whole,
+    check_workers,
+)
 
 
 class Still:
