@@ -7,7 +7,8 @@
 
 A listing has every path with its size, time, mode and link target. Each use makes the listing again
 and compares the digests: reading every byte of a simulator would take seconds, this takes
-milliseconds.
+milliseconds. In a `__pycache__` only the compiled modules count. Whatever else programs keep there,
+such as Numba's compiled functions, may come and go: root can write to a read-only directory.
 """
 
 import fcntl
@@ -15,8 +16,9 @@ import hashlib
 import json
 import os
 import stat
+import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -154,12 +156,22 @@ def _read(place: Path) -> dict[str, Any] | None:
 def _listing(place: Path) -> str:
     """Return the digest of all paths below a directory and their attributes."""
     top = str(place)
+    entries = {path[len(top) :]: (path, status) for path, status in walk_tree(top)}
     lines = [
-        f"{path[len(top) :]}\0{status.st_mode}\0{_attributes(path, status)}"
-        for path, status in walk_tree(top)
-        if path != f"{top}/{_ABOUT}"
+        f"{name}\0{status.st_mode}\0{_attributes(path, status)}"
+        for name, (path, status) in entries.items()
+        if name != f"/{_ABOUT}" and ("__pycache__" not in name or _counts(name, entries))
     ]
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
+
+
+def _counts(name: str, entries: Container[str]) -> bool:
+    """Whether an entry counts: not a `__pycache__`, and in one only the compiled modules."""
+    folder, cache, inside = f"{name}/".partition("/__pycache__/")
+    if not cache:
+        return True
+    module = inside.removesuffix(f".{sys.implementation.cache_tag}.pyc/")
+    return module != inside and "/" not in module and f"{folder}/{module}.py" in entries
 
 
 def _attributes(path: str, status: os.stat_result) -> str:

@@ -1,10 +1,13 @@
 """Directories that are built once, whole or not at all."""
 
+import compileall
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -115,6 +118,63 @@ def test_what_is_damaged_is_built_again(damage):
     assert said == [f"{place} is damaged: rebuilding it."]
     assert (place / "link").read_text() == "content"
     assert build_cache.is_whole(place)
+
+
+def compiled(place: Path) -> dict[str, str]:
+    for folder in ("package", "plain"):
+        (place / folder).mkdir()
+        (place / folder / "module.py").write_text("x = 1\n")
+    compileall.compile_dir(place / "package", quiet=2)
+    return {"for": "tests"}
+
+
+@contextmanager
+def unlocked(*paths: Path) -> Iterator[None]:
+    """Writable for a while, and with the same modes afterwards."""
+    modes = {path: path.stat().st_mode for path in paths}
+    for path, mode in modes.items():
+        path.chmod(mode | 0o200)
+    yield
+    for path, mode in modes.items():
+        if path.exists():
+            path.chmod(mode)
+
+
+ADDED = {
+    "numba": "package/__pycache__/module.f-3.py311.nbi",
+    "a module without source": "package/__pycache__/other.cpython-311.pyc",
+    "optimized": f"package/__pycache__/module.{sys.implementation.cache_tag}.opt-1.pyc",
+    "deeper": "package/__pycache__/more/file",
+    "a new cache": "plain/__pycache__/file.nbi",
+}
+
+
+@pytest.mark.parametrize("name", ADDED.values(), ids=ADDED)
+def test_a_file_added_below_pycache_is_no_damage(name):
+    place = build_cache.ensure("things", "key", compiled)
+    with unlocked(place / "plain", place / "package/__pycache__"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_bytes(b"cached")
+    assert build_cache.ensure("things", "key", never) == place
+    assert [built.whole for built in build_cache.all_built("things")] == [True]
+
+
+@pytest.mark.parametrize("change", ["written", "removed", "added"])
+def test_a_changed_compiled_module_is_damage(change):
+    place = build_cache.ensure("things", "key", compiled)
+    [file] = place.glob("package/__pycache__/*.pyc")
+    with unlocked(place / "plain", file.parent, file):
+        match change:
+            case "written":
+                file.write_bytes(b"other code")
+            case "removed":
+                file.unlink()
+            case "added":
+                (place / "plain/__pycache__").mkdir()
+                (place / "plain/__pycache__" / file.name).write_bytes(b"other code")
+    said = []
+    build_cache.ensure("things", "key", compiled, message=said.append)
+    assert said == [f"{place} is damaged: rebuilding it."]
 
 
 def test_a_failure_leaves_nothing(home):
