@@ -1,8 +1,9 @@
 """The examples of the documentation."""
 
 import pytest
-from support.needs import needs_torch
+from support.needs import needs_egl, needs_index, needs_torch
 from support.paths import DOCS
+from support.simulators import SIMULATORS, check, evaluate
 
 import envhub
 
@@ -24,3 +25,23 @@ def test_examples_solve_the_example(name, batch, tmp_path):
         assert run.info["policy"]["batch"] == batch
         traces.append([record.trace for record in records])
     assert traces[0] == traces[1]
+
+
+# Simulators; `make soak` has the others
+
+
+@needs_egl
+@needs_index
+@pytest.mark.timeout(900)  # it downloads a simulator
+@pytest.mark.parametrize("name", ["minigrid", "mujoco"])
+def test_a_simulator_without_a_display_and_without_a_variable(name, tmp_path, monkeypatch):
+    check(evaluate(name, tmp_path / "run", monkeypatch))
+
+
+@pytest.mark.parametrize("directory", sorted(SIMULATORS.iterdir()), ids=lambda path: path.name)
+def test_the_page_shows_the_env_file_of_each_simulator(directory):
+    lines = (directory / "env.py").read_text().splitlines()
+    assert lines[0] == "# /// script"
+    assert len(lines) <= 15
+    include = f"```{{literalinclude}} examples/simulators/{directory.name}/env.py\n```"
+    assert include in (DOCS / "simulators.md").read_text()
