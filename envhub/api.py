@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal, Unpack, get_args
 
@@ -32,6 +32,7 @@ from envhub.policies.contract import Policy
 from envhub.policies.find import read_policy
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run
+from envhub.sandbox.variables import chosen_variables
 from envhub.sources.find import find_source
 from envhub.types import (
     Argument,
@@ -92,7 +93,7 @@ def make_env(
     options = _source_options("make_env", source)
     given = check_values("env_args", env_args)
     found = find_source(check_reference(ref), options)
-    spec = WorkerSpec(found, given, check_limits(limits))
+    spec = WorkerSpec(found, given, check_limits(limits), env_vars=options.env_vars)
     description = describe(spec, options.runtime, locked=options.locked)
     lazy = LazySpec(description, options.runtime)
     selected = select(
@@ -211,11 +212,19 @@ def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:
     for field in fields(options):
         value = getattr(options, field.name)
         choices = _CHOICES.get(field.name)
-        if choices is None:
+        if field.name == "env_vars":
+            options = replace(options, env_vars=_variables(value))
+        elif choices is None:
             check_flag(field.name, value)
         else:
             check_choice(field.name, value, choices)
     return options
+
+
+def _variables(env_vars: object) -> dict[str, str]:
+    if not isinstance(env_vars, Mapping):
+        raise UsageError(f"env_vars must be a mapping of names to texts, found {env_vars!r}.")
+    return chosen_variables(env_vars)
 
 
 _CHOICES = {"sandbox": get_args(SandboxChoice), "runtime": get_args(RuntimeChoice)}

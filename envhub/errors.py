@@ -277,15 +277,17 @@ class WorkerError(ContractError):
         doing: What it was doing, e.g. `reset of task 'reach' in env 3`.
         where: Whose code was running.
         log: The last lines that the process printed.
+        hint: A sentence about the place that it ran in, if that explains the error.
     """
 
-    def __init__(self, doing: str, problem: str, *, log: str = "") -> None:
+    def __init__(self, doing: str, problem: str, *, log: str = "", hint: str = "") -> None:
         log, problem = printable(log), printable(problem)
         quoted = f"\nIts last lines:\n{_indent(log)}" if log.strip() else ""
-        super().__init__(f"{doing}: {problem}{quoted}")
+        super().__init__(f"{doing}: {problem}{quoted}" + (f"\n{hint}" if hint else ""))
         self.doing = doing
         self.problem = problem
         self.log = log
+        self.hint = hint
         self.where: Literal["env", "policy"] = "env"
 
 
@@ -311,9 +313,10 @@ class WorkerRaised(WorkerError):
         where: Literal["env", "policy"] = "env",
         log: str = "",
         place: str = "",
+        hint: str = "",
     ) -> None:
         text = message if contract else ": ".join(filter(None, (kind, message)))
-        super().__init__(doing, f"{text} ({place})" if place else text, log=log)
+        super().__init__(doing, f"{text} ({place})" if place else text, log=log, hint=hint)
         self.kind = kind
         self.message = message
         self.contract = contract

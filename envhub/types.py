@@ -259,6 +259,8 @@ class WorkerSpec:
     """Whether to leave out the other plugins that `ENVHUB_PLUGINS` names."""
     declared: Benchmark | None = None
     """The benchmark that a worker read from the envs of a file, so that others need not."""
+    env_vars: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Variables that the user lets through to the worker; they may be secrets."""
 
     @property
     def confinement(self) -> Confinement | None:
@@ -299,6 +301,9 @@ class SourceKeywords(TypedDict, total=False):
     runtime: RuntimeChoice
     """`here`: this interpreter; `isolated`: one that is built from the benchmark's requirements;
     `auto`: here if the requirements are installed, else isolated."""
+    env_vars: Mapping[str, str]
+    """Environment variables that the benchmark's code sees besides the usual ones. A run records
+    their names only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +317,7 @@ class SourceOptions:
     sandbox: SandboxChoice = "auto"
     sandbox_allow_network: bool = False
     runtime: RuntimeChoice = "auto"
+    env_vars: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, caller: str, given: SourceKeywords) -> "SourceOptions":

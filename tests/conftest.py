@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from support.needs import commands, needs_git, reason_to_skip
 from support.paths import ASSETS
 from support.wheels import NEEDED, make_wheel, repack
 
+from envhub.machine.gl_choice import gl_variables
 from envhub.sandbox.variables import kernel_variables
 
 # Before numpy is loaded: loops in this process are compared with what workers compute.
@@ -20,6 +22,8 @@ for _name, _value in kernel_variables().items():
     os.environ.setdefault(_name, _value)
 
 REQUIRE_ALL = os.environ.get("ENVHUB_REQUIRE_ALL") == "1"
+
+GL_NOTE = ".cache/envhub/gl.json"
 
 leftovers = Leftovers()
 
@@ -143,20 +147,29 @@ def assets() -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _session_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _session_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The same for fixtures that are made before a test's own home is."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
-        patch.delenv("XDG_STATE_HOME", raising=False)
-        yield
+        home = tmp_path_factory.mktemp("home")
+        patch.setenv("HOME", str(home))
+        for name in ("ENVHUB_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+            patch.delenv(name, raising=False)
+        gl_variables({})  # notes in the cache what draws here
+        yield home
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, _session_home: Path
+) -> None:
     """No test reads or writes the home of whoever runs it."""
-    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    home, note = tmp_path_factory.mktemp("home"), _session_home / GL_NOTE
+    monkeypatch.setenv("HOME", str(home))
     for name in ("ENVHUB_HOME", "ENVHUB_PLUGINS", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
+    if note.exists():  # trying it takes 0.2 s, in every process of every test
+        (home / GL_NOTE).parent.mkdir(parents=True)
+        shutil.copy(note, home / GL_NOTE)
 
 
 @pytest.fixture(scope="session")

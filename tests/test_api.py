@@ -367,3 +367,17 @@ def test_envs_whose_spaces_differ_are_refused(tmp_path):
     with pytest.raises(WorkerError, match="its spaces differ from those of env 0"):
         env.reset()
     assert isinstance(env, LazyVectorEnv)
+
+
+def test_an_env_without_metadata(tmp_path):
+    (tmp_path / "env.py").write_text(
+        "import gymnasium as gym\n"
+        "def make_env():\n"
+        "    env = gym.make('CartPole-v1').unwrapped\n"
+        "    env.metadata = None\n"
+        "    return env\n"
+    )
+    ((env,),) = [tasks.values() for tasks in envhub.make_env(str(tmp_path)).values()]
+    with env:
+        env.reset(seed=0)
+        assert env.metadata.keys() == {"autoreset_mode"}

@@ -15,6 +15,7 @@ from envhub.errors import (
     RunAborted,
     UnknownName,
     WorkerDied,
+    WorkerError,
     WorkerRaised,
     WorkerTimeout,
     printable,
@@ -136,10 +137,14 @@ def _advise(error: EnvHubError) -> str:
     match error:
         case WorkerRaised(contract=True):
             return ""
+        case RunAborted(__cause__=WorkerError(hint=str(hint))) if hint:
+            return ""
+        case WorkerError(hint=str(hint)) if hint:
+            return ""
         case RunAborted(__cause__=WorkerRaised(contract=False)):
             return "\n--debug shows the traceback."
         case WorkerRaised(kind="ModuleNotFoundError"):
-            if "# /// script" in error.message:
+            if "# /// script" in error.message or " to requirements.txt." in error.message:
                 return "\n--debug shows the traceback."
             return "\nInstall the missing package next to envhub; --debug shows the traceback."
         case WorkerRaised():

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 from envhub import process
 from envhub.errors import NoScratchDirectory
-from envhub.machine import gl, resources
+from envhub.machine import gl, gl_choice, resources
 from envhub.runtime.build_cache import all_built, size_of
 from envhub.sandbox import landlock
 from envhub.sandbox.choose import SANDBOXES, trouble
@@ -274,6 +274,7 @@ def describe_sandbox(sandbox: SandboxKind, here: Conditions) -> Finding:
 
 
 def _rendering() -> tuple[Check, ...]:
+    gl_choice.forget()  # workers get what is true now
     off_screen = "drawing frames with MUJOCO_GL={} (runs without pixels need no GL)"
     return (
         Check("GL egl", off_screen.format("egl, the fastest"), partial(_gl, "egl")),

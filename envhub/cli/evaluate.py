@@ -147,6 +147,7 @@ def command(
                 watcher,
                 trust_remote_code=options.trust_remote_code,
                 max_errors=request_options["max_errors"],
+                env_vars=options.env_vars,
             )
         else:
             request = _request(
@@ -219,10 +220,11 @@ def _request(
 
 
 def _refuse_changes(context: click.Context, ref: str | None) -> None:
-    """Refuse options that --resume cannot change: all but speed, output and consent."""
+    """Refuse options that --resume cannot change: all but speed, output, consent and secrets."""
     changeable = {
         *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code"),
         "requirements",
+        "env_vars",
     }
     for name in context.params:
         origin = context.get_parameter_source(name)

@@ -6,6 +6,7 @@ import json
 import re
 import tokenize
 from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from envhub.cli.options import escaped, show_download
@@ -14,7 +15,7 @@ from envhub.refs import HubRef, parse
 from envhub.sources import store
 from envhub.sources.fetch import obtain
 from envhub.sources.imports import is_code, reachable
-from envhub.sources.requirements import Requirements, read_requirements
+from envhub.sources.requirements import BESIDE, Requirements, requirements_at
 from envhub.sources.store import Stored
 from envhub.types import SourceOptions
 
@@ -48,21 +49,33 @@ def facts(ref: HubRef, stored: Stored) -> dict[str, Any]:
         "proof": manifest.proof,
         "files": {path: file.size for path, file in sorted(manifest.files.items())},
         "left_out": list(manifest.left_out),
-        "requirements": {"python": declared.python, "packages": list(declared.packages)},
+        "requirements": requirements_json(declared),
     }
+
+
+def requirements_json(declared: Requirements) -> dict[str, Any]:
+    """Return the requirements of an env file as plain data."""
+    packages = list(declared.packages)
+    return {"python": declared.python, "packages": packages, "file": declared.file}
+
+
+def requirements_text(declared: Requirements, *, whole: bool = False) -> str:
+    """Return the requirements of an env file in a line."""
+    shown = declared.packages if whole else declared.packages[:_SHOWN_PACKAGES]
+    more = _more(declared.packages[len(shown) :])
+    source = f" ({declared.file})" if declared.file else ""
+    return f"{', '.join(shown) or 'nothing but EnvHub'}{more}{source}"
 
 
 def show(ref: HubRef, stored: Stored, *, whole: bool = False) -> str:
     """What is known, for reading; what is cut says so, and nothing is with `whole`."""
-    manifest, packages = stored.manifest, requirements(ref, stored).packages
+    manifest, declared = stored.manifest, requirements(ref, stored)
     how = "against the commit itself" if manifest.proof == "git" else "against the Hub's listing"
-    more = "" if whole else _more(packages[_SHOWN_PACKAGES:])
-    required = ", ".join(packages if whole else packages[:_SHOWN_PACKAGES])
     lines = [
         f"reference   {ref}",
         f"endpoint    {escaped(manifest.endpoint)}",
         f"commit      {manifest.commit}, every byte checked {how}",
-        f"requires    {required or 'nothing but EnvHub'}{more}",
+        f"requires    {requirements_text(declared, whole=whole)}",
         f"files       {len(manifest.files)}, in {escaped(str(stored.directory))}",
     ]
     first, others = _ordered(ref, stored)
@@ -83,6 +96,9 @@ def _ordered(ref: HubRef, stored: Stored) -> tuple[list[str], list[str]]:
     """The env file and what it leads to; then the others, what Python can execute first."""
     files = stored.manifest.files
     first = reachable(ref.path, files, lambda path: (stored.directory / path).read_bytes())
+    beside = str(PurePosixPath(ref.path).with_name(BESIDE))
+    if beside in files and beside not in first:  # it decides what is installed
+        first = (first[0], beside, *first[1:])
     return list(first), sorted(files.keys() - set(first), key=lambda p: (not is_code(p), p))
 
 
@@ -187,9 +203,8 @@ def _hidden(hidden: dict[str, int], ref: HubRef) -> list[str]:
 
 
 def requirements(ref: HubRef, stored: Stored) -> Requirements:
-    """Return the requirements that its env file declares."""
-    text = (stored.directory / ref.path).read_text(encoding="utf-8", errors="replace")
-    return read_requirements(text, ref.path)
+    """Return the requirements of its env file."""
+    return requirements_at(stored.directory / ref.path, ref.path)
 
 
 def _lines(stored: Stored, path: str, *, read: bool) -> list[str]:

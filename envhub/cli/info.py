@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
-from envhub.cli.hub_facts import describe_unexecuted
+from envhub.cli.hub_facts import describe_unexecuted, requirements_json, requirements_text
 from envhub.cli.options import (
     SPACE_COLUMNS,
     debug_option,
@@ -22,7 +23,15 @@ from envhub.cli.remarks import broken_tasks, undescribed_tasks
 from envhub.errors import ContractError, RemoteCodeRefused
 from envhub.host.loading import Description, describe
 from envhub.observations import Feature, features
-from envhub.types import Argument, Limits, SourceOptions, WorkerSpec
+from envhub.sources.requirements import Requirements, requirements_at
+from envhub.types import (
+    Argument,
+    FileSource,
+    Limits,
+    Source,
+    SourceOptions,
+    WorkerSpec,
+)
 from envhub.wire.spaces import AnySpace, Spaces
 
 _UNDECLARED = "observation  not declared by the plugin; envhub try shows it"
@@ -64,7 +73,7 @@ def command(
         message(str(refused))
         return
     described = describe(
-        WorkerSpec(source, env_args, limits, max_steps),
+        WorkerSpec(source, env_args, limits, max_steps, env_vars=options.env_vars),
         options.runtime,
         locked=options.locked,
         with_spaces=True,
@@ -72,10 +81,11 @@ def command(
         progress=message,
     )
     spaces = next(iter(described.spaces.values()), None)
+    declared = _requirements(source)
     if as_json:
-        click.echo(_as_json(described, spaces))
+        click.echo(_as_json(described, spaces, declared))
         return
-    click.echo(_as_text(described, spaces))
+    click.echo(_as_text(described, spaces, declared))
     for remark in _remarks(described):
         message(remark)
 
@@ -86,7 +96,14 @@ def _remarks(described: Description) -> list[str]:
     return [*broken_tasks(described), *undescribed_tasks(texts, after_reset=False)]
 
 
-def _as_json(described: Description, spaces: Spaces | None) -> str:
+def _requirements(source: Source) -> Requirements | None:
+    """Return the requirements of an env file; None for a plugin, whose package has its own."""
+    if not isinstance(source, FileSource):
+        return None
+    return requirements_at(Path(source.directory, source.file), source.file)
+
+
+def _as_json(described: Description, spaces: Spaces | None, declared: Requirements | None) -> str:
     rows = [asdict(feature) for feature in _features(spaces[0])] if spaces else None
     action = str(spaces[1]) if spaces else None
     suites = {
@@ -95,10 +112,12 @@ def _as_json(described: Description, spaces: Spaces | None) -> str:
     }
     content: dict[str, Any] = {**asdict(described.benchmark), "suites": suites}
     content |= {"features": rows, "action": action, "warnings": _remarks(described)}
+    if declared is not None:
+        content["requirements"] = requirements_json(declared)
     return json.dumps(content, indent=2)
 
 
-def _as_text(described: Description, spaces: Spaces | None) -> str:
+def _as_text(described: Description, spaces: Spaces | None, declared: Requirements | None) -> str:
     benchmark = described.benchmark
     tasks = benchmark.tasks()
     default = benchmark.default or tuple(benchmark.suites)
@@ -108,6 +127,7 @@ def _as_text(described: Description, spaces: Spaces | None) -> str:
         "tasks": f"{len(tasks)} in {_count(len(benchmark.suites), 'suite')}",
         "default": f"{excerpt(', '.join(default))}; {episodes} per task",
         "policies": excerpt(", ".join(benchmark.policies)),
+        "requires": excerpt(requirements_text(declared)) if declared and declared.packages else "",
         "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
         "action": excerpt(str(spaces[1]), SPACE_COLUMNS) if spaces else "",
     }

@@ -53,7 +53,7 @@ def command(
     from envhub.host.loading import describe
 
     described = describe(
-        WorkerSpec(source, env_args, limits),
+        WorkerSpec(source, env_args, limits, env_vars=options.env_vars),
         options.runtime,
         locked=options.locked,
         message=message,

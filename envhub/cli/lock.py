@@ -46,8 +46,7 @@ def _pins(ref: HubRef, stored: Stored) -> list[str]:
     from envhub.runtime.provision import file_requirements
     from envhub.runtime.resolve import resolve
 
-    path = stored.directory / ref.path
-    declared, pins = file_requirements(path.read_text(encoding="utf-8", errors="replace"), path)
+    declared, pins = file_requirements(stored.directory / ref.path)
     if pins is None and not declared.packages:
         return []
     if pins is None:

@@ -107,6 +107,14 @@ _SOURCE_OPTIONS = (
         help="here: this interpreter; isolated: one built with REF's requirements; auto: here if "
         "they are installed, else isolated.",
     ),
+    click.option(
+        "--env-var",
+        "env_vars",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        callback=lambda _ctx, _param, texts: parse_env_vars(texts),
+        help="Environment variable that REF's code sees; without a value, yours. Repeatable.",
+    ),
 )
 
 
@@ -163,6 +171,21 @@ def parse_args(option: str, texts: tuple[str, ...]) -> dict[str, Argument]:
             raise UsageError(f"{option} {key!r} is given twice.")
         parsed[key] = _parse_value(option, key, value)
     return parsed
+
+
+def parse_env_vars(texts: tuple[str, ...]) -> dict[str, str]:
+    """Parse `("A=1", "B")` to `{"A": "1", "B": <its value in this process>}`."""
+    parsed: dict[str, str | None] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if name in parsed:
+            raise UsageError(f"--env-var {name} is given twice.")
+        parsed[name] = value if equals else None
+    if not parsed:
+        return {}
+    from envhub.sandbox.variables import chosen_variables
+
+    return chosen_variables(parsed)
 
 
 def parse_limits(text: str | None, known: tuple[str, ...]) -> Limits:

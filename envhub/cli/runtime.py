@@ -144,7 +144,7 @@ def _build_of_hub(
         ref = resolved
     stored = obtain(ref, private=private, on_progress=show_download)
     path = stored.directory / ref.path
-    declared, pins = file_requirements(path.read_text(encoding="utf-8", errors="replace"), path)
+    declared, pins = file_requirements(path)
     if locked:
         check_lock(ref, stored.manifest)
         lines = locked_pins(ref.repo_id)

@@ -24,7 +24,7 @@ from envhub.cli.options import (
     timeout_option,
 )
 from envhub.cli.remarks import undescribed_tasks
-from envhub.errors import EnvHubError, UsageError
+from envhub.errors import EnvHubError, UsageError, WorkerError
 from envhub.evaluation.outcome import Outcome
 from envhub.evaluation.plan import limited, select
 from envhub.host.loading import Description, LazySpec, describe
@@ -80,7 +80,8 @@ def command(
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if out is not None and out.suffix != ".png":
         raise UsageError(f"--out {out} must end in .png.")
-    spec = WorkerSpec(get_source(ref, options), env_args, limits, max_steps)
+    source, env_vars = get_source(ref, options), options.env_vars
+    spec = WorkerSpec(source, env_args, limits, max_steps, env_vars=env_vars)
     described = describe(
         spec, options.runtime, locked=options.locked, message=message, progress=message
     )
@@ -89,17 +90,19 @@ def command(
     with LazyVectorEnv(lazy, suite, chosen.name, 1) as env:
         facts = _play(env, chosen, seed)
         frame = _frame(env)
-    picture = _save(frame, out, chosen.name) if frame is not None else None
     shown: dict[str, Any] = {"suite": suite, "task": chosen.name, "seed": seed, **facts}
-    shown["picture"] = picture
+    if isinstance(frame, str):
+        shown |= {"picture": None, "no_picture": frame}
+    else:
+        shown["picture"] = _save(frame, out, chosen.name)
     warnings = undescribed_tasks([(chosen.name, shown["description"])], after_reset=True)
     if as_json:
         click.echo(json.dumps({**shown, "warnings": warnings}, indent=2))
         return
     for key, value in shown.items():
         text = "-" if value is None else str(value)
-        columns = {"observation": SPACE_COLUMNS, "picture": len(text)}.get(key, COLUMNS)
-        click.echo(f"{key:<12} {excerpt(text, columns)}")
+        long = {"observation": SPACE_COLUMNS, "no_picture": SPACE_COLUMNS, "picture": len(text)}
+        click.echo(f"{key:<12} {excerpt(text, long.get(key, COLUMNS))}")
     for warning in warnings:
         message(warning)
 
@@ -173,14 +176,24 @@ def _shapes(observation: Any, path: str = "") -> str:
     return f"{path.strip('/')} {type(observation).__name__}"
 
 
-def _frame(env: LazyVectorEnv) -> np.ndarray[Any, Any] | None:
-    """Render the env; None if it renders no pictures."""
+def _frame(env: LazyVectorEnv) -> np.ndarray[Any, Any] | str:
+    """Render the env; return its frame, or the reason why there is no picture."""
     try:
         frame = env.render()[0]
-    except (EnvHubError, AttributeError, NotImplementedError):
-        return None
-    is_picture = isinstance(frame, np.ndarray) and frame.ndim == 3 and frame.shape[2] in (1, 3)
-    return frame if is_picture and frame.dtype == np.uint8 else None
+    except (EnvHubError, AttributeError, NotImplementedError) as exc:
+        error = exc if isinstance(exc, WorkerError) else exc.__cause__
+        if not isinstance(error, WorkerError):
+            return f"render: {excerpt(str(exc))}"
+        return " ".join(filter(None, (f"render: {excerpt(error.problem)}.", error.hint)))
+    if frame is None and env.render_mode is None:
+        return "The env has no render_mode: make it with render_mode='rgb_array'."
+    if not isinstance(frame, np.ndarray):
+        mode = f"with render_mode {env.render_mode!r}"
+        return f"render() returned a {type(frame).__name__}, not a picture, {mode}."
+    if frame.ndim != 3 or frame.shape[2] not in (1, 3) or frame.dtype != np.uint8:
+        shape = "x".join(map(str, frame.shape))
+        return f"render() returned {shape} {frame.dtype}, not height x width x 3 uint8."
+    return frame
 
 
 def _save(frame: np.ndarray[Any, Any], out: Path | None, name: str) -> str:

@@ -85,7 +85,12 @@ def foresee(request: EvalRequest, files: Mapping[str, Any]) -> dict[str, Any]:
     plan = {"seed": request.seed, "max_steps": request.max_steps}
     if request.episodes is not None:
         plan["episodes"] = request.episodes
-    benchmark = {**files, "env_args": dict(request.env_args), "plugins": list(chosen() or ())}
+    benchmark = {
+        **files,
+        "env_args": dict(request.env_args),
+        "env_vars": sorted(request.options.env_vars),
+        "plugins": list(chosen() or ()),
+    }
     policy = foresee_policy(request.policy, request.policy_args, request.directory)
     return {"benchmark": benchmark, "plan": plan, "policy": policy}
 
@@ -115,7 +120,13 @@ def prepare(
         raise UsageError("--workers 0 runs code in this process; code from the Hub needs workers.")
     options = request.options
     worker = start_loaded_worker(
-        WorkerSpec(source, request.env_args, request.limits, request.max_steps),
+        WorkerSpec(
+            source,
+            request.env_args,
+            request.limits,
+            request.max_steps,
+            env_vars=options.env_vars,
+        ),
         options.runtime,
         locked=options.locked,
         name="worker 0",

@@ -1,5 +1,6 @@
 """From a request to a run: prepare, then play the episodes that have no record yet."""
 
+import os
 import shlex
 import time
 from collections.abc import Callable, Mapping
@@ -58,6 +59,7 @@ def resume_run(
     *,
     trust_remote_code: bool = False,
     max_errors: int = MAX_ERRORS,
+    env_vars: Mapping[str, str] | None = None,
 ) -> Run:
     """Run the episodes that are missing or failed, of a run that this user began.
 
@@ -68,17 +70,17 @@ def resume_run(
         trust_remote_code: Agree to run the Hub's code at the commit that the run names. The
             directory cannot give this consent: people pass directories around.
         max_errors: Equal errors in a row, before any episode has worked, that abort the run.
+        env_vars: The variables that the run was begun with; those left out are this process's.
 
     Raises:
         RunDirectoryError: The directory has no run, this user did not begin it, or its benchmark
             or policy has changed.
     """
     manifest = _read_begun(directory, obey=True)
-    request = replace(
-        _request_of(manifest, directory, trust_remote_code=trust_remote_code),
-        workers=workers,
-        max_errors=max_errors,
-    )
+    request = _request_of(manifest, directory, trust_remote_code=trust_remote_code)
+    variables = _recorded_variables(manifest, env_vars or {}, directory)
+    options = replace(request.options, env_vars=variables)
+    request = replace(request, workers=workers, max_errors=max_errors, options=options)
     benchmark = manifest["benchmark"]
     ref = benchmark["path"] if benchmark["kind"] == "local" else benchmark["ref"]
     source = find_source(ref, request.options)
@@ -346,6 +348,21 @@ def _directory_of(policy: Mapping[str, Any]) -> Path:
     """Where the policy of a run ran, if that is still there."""
     begun = Path(policy["directory"])
     return begun if begun.is_dir() else Path.cwd()
+
+
+def _recorded_variables(
+    manifest: Mapping[str, Any], given: Mapping[str, str], directory: Path
+) -> dict[str, str]:
+    """Return the variables of `--env-var` that a run was begun with; their values are not in it."""
+    names = manifest["benchmark"].get("env_vars", [])
+    values = {**{name: os.environ[name] for name in names if name in os.environ}, **given}
+    for name in names:
+        if name not in values:
+            raise RunDirectoryError(
+                f"{directory} was begun with --env-var {name}, whose value is not recorded. Give "
+                f"--env-var {name}=VALUE again."
+            )
+    return values
 
 
 def _is_done(record: EpisodeRecord | None) -> bool:

@@ -55,7 +55,8 @@ def start(
     with _lock:
         group = _groups.setdefault(key, _Group(key, python, variables))
         fork = group.alive >= _STARTED_DIRECTLY
-        child = group.fork(scratch, channel, output) if fork else None
+        own = {name: variables[name] for name in scratch_variables(scratch)}
+        child = group.fork(scratch, own, channel, output) if fork else None
         if child is None:
             child = spawn(
                 [*python, "env", str(channel), str(os.getpid()), str(scratch)],
@@ -91,13 +92,15 @@ class _Group:
         self._server: _ForkServer | None = None
         self._unusable = False
 
-    def fork(self, scratch: Path, channel: int, output: int) -> Child | None:
+    def fork(
+        self, scratch: Path, own: Mapping[str, str], channel: int, output: int
+    ) -> Child | None:
         """Fork a worker; return None if forking does not work on this machine."""
         if self._unusable:
             return None
         if self._server is None:
             self._server = _ForkServer(self._python, self._variables)
-        child = self._server.fork(scratch, channel, output)
+        child = self._server.fork(scratch, own, channel, output)
         if child is None:
             self._unusable = True
             self._close()
@@ -136,9 +139,11 @@ class _ForkServer:
             self._socket.close()
             raise
 
-    def fork(self, scratch: Path, channel: int, output: int) -> Child | None:
+    def fork(
+        self, scratch: Path, own: Mapping[str, str], channel: int, output: int
+    ) -> Child | None:
         """Fork a worker; return None if the fork server has died."""
-        order = json.dumps({"scratch": str(scratch)}).encode()
+        order = json.dumps({"scratch": str(scratch), "variables": own}).encode()
         try:
             socket.send_fds(self._socket, [order], [channel, output])
             pid = int(self._socket.recv(64))

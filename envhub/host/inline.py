@@ -4,12 +4,15 @@ import math
 import os
 import traceback
 from collections import deque
-from contextlib import chdir
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
 from envhub.errors import UsageError, WorkerError, WorkerRaised
+from envhub.host.hints import explain_failure
 from envhub.host.log import add_to_log
+from envhub.machine.gl_choice import gl_variables
 from envhub.types import FileSource, WorkerSpec
 from envhub.wire.messages import (
     Failed,
@@ -38,8 +41,8 @@ class InlineWorker:
         self.deadline = math.inf
         self.pulse: Any = None
         self._last = 0
-        # Foreign code runs where it would in a worker; in between, the caller is where it was.
         self._directory = spec.source.home if isinstance(spec.source, FileSource) else Path()
+        self._variables = {**gl_variables({**os.environ, **spec.env_vars}), **spec.env_vars}
         self._fds: deque[int] = deque()
         self._log = log
         self._session = Session(self)
@@ -51,7 +54,7 @@ class InlineWorker:
     def ask(self, request: Request, limit: float, verb: str, fds: tuple[int, ...] = ()) -> None:
         """Answer a request at once; the limit is ignored."""
         self._fds.extend(os.dup(fd) for fd in fds)
-        with chdir(self._directory):
+        with self._in_place():
             answer = self._session.answer(request)
         self._settle(request, answer, verb)
 
@@ -59,7 +62,7 @@ class InlineWorker:
         self, number: int, limit: float, now: float, *, sent: bool, scored: bool = False
     ) -> None:
         """Take a step with the action in shared memory."""
-        with chdir(self._directory):
+        with self._in_place():
             answer = self._session.quick_step(number)
         self._settle(QuickStep(number, scored), answer, "step")
 
@@ -78,9 +81,27 @@ class InlineWorker:
                 traceback=reply.traceback,
                 where=reply.where,
                 place=reply.place,
+                hint=explain_failure(reply, None),
             )
         else:
             self.outcome = reply
+
+    @contextmanager
+    def _in_place(self) -> Iterator[None]:
+        """Give code the directory and variables of a worker; the caller gets its own back."""
+        before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+        try:
+            with chdir(self._directory):
+                yield
+        finally:
+            # The code may have chosen another value.
+            self._variables = {k: os.environ[k] for k in self._variables if k in os.environ}
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
 
     def take_fd(self) -> int:
         """Return the oldest descriptor that came with a request."""
@@ -107,7 +128,7 @@ class InlineWorker:
         """Close the env."""
         self.ended, self.pulse = True, None
         try:
-            with chdir(self._directory):
+            with self._in_place():
                 self._session.close()
         except (Exception, SystemExit):  # no reason to lose the run's records
             traceback.print_exc()

@@ -13,7 +13,8 @@ from envhub.errors import ContractError, WorkerRaised
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
 from envhub.runtime.provision import provision
-from envhub.sources.requirements import Requirements, read_requirements
+from envhub.sandbox.variables import check_variables
+from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import (
     Benchmark,
     FileSource,
@@ -145,6 +146,7 @@ def start_loaded_worker(
         RuntimeUnavailable: The benchmark's requirements are not available.
         WorkerError: The code raised, ended its process, did not answer or is not a benchmark.
     """
+    check_variables(spec.env_vars, confined=spec.confinement is not None)  # before what takes long
     choose = partial(
         provision, spec.source, choice, inline=inline, message=message, progress=progress
     )
@@ -274,25 +276,27 @@ def _explain(error: WorkerRaised, source: Source, interpreter: Interpreter) -> W
     known = metadata.packages_distributions().get(module)
     # Guess for a package that is not installed: most are named like their module.
     distribution = sorted(known)[0] if known else module.replace("_", "-")
-    block = _pep723_block(declared, distribution)
+    how = f"declare it at the top of the file, as in\n{_pep723_block(declared, distribution)}"
+    if declared.file:
+        how = f"add the line {distribution} to {declared.file}."
     package = f" (of the package {distribution})" if known else ""
     where = "its runtime" if interpreter.kind == "isolated" else "this interpreter"
     return WorkerRaised(
         error.doing,
         error.kind,
         f"{error.message}. {source.file} imports {module}{package}, which {where} does not have: "
-        f"declare it at the top of the file, as in\n{block}",
+        f"{how}",
         contract=error.contract,
         traceback=error.traceback,
         where=error.where,
         log=error.log,
+        hint=error.hint,
     )
 
 
 def _declared_requirements(source: FileSource) -> Requirements | None:
     try:
-        text = Path(source.directory, source.file).read_text(encoding="utf-8", errors="replace")
-        return read_requirements(text, source.file)
+        return requirements_at(Path(source.directory, source.file), source.file)
     except (ContractError, OSError):
         return None
 

@@ -15,10 +15,17 @@ from pathlib import Path
 
 import envhub
 from envhub.host import forkserver
+from envhub.machine.gl_choice import gl_variables
 from envhub.process import Child, spawn
 from envhub.sandbox.choose import command, protect
 from envhub.sandbox.filesystem import interpreter_paths
-from envhub.sandbox.variables import guard_variables, user_variables, worker_variables
+from envhub.sandbox.variables import (
+    check_variables,
+    defer_variables,
+    guard_variables,
+    user_variables,
+    worker_variables,
+)
 from envhub.types import HERE, Confinement, Interpreter, PolicySpec, WorkerSpec
 
 # EnvHub's package is found by its path, because the interpreter may not have it installed. Its
@@ -58,11 +65,11 @@ def start(spec: WorkerSpec | PolicySpec, ends: Ends) -> Child:
     if isinstance(spec, PolicySpec):
         return _start_policy(spec, ends)
     confinement = spec.confinement
+    check_variables(spec.env_vars, confined=confinement is not None)
     if confinement is not None and confinement.sandbox != "none":
-        return _start_sandboxed(confinement, spec.interpreter, ends)
-    isolated = spec.interpreter.kind == "isolated"
+        return _start_sandboxed(spec, confinement, ends)
     python = python_for(spec.interpreter, "envhub.worker.__main__")
-    variables = worker_variables(ends.scratch, isolated=isolated)
+    variables = {**_variables(spec, ends.scratch), **spec.env_vars}
     return forkserver.start(python, variables, ends.scratch, ends.channel, ends.output)
 
 
@@ -85,6 +92,13 @@ def together(worker: Sequence[str], guard: Sequence[str], directory: Path) -> li
     return ["/bin/sh", "-c", script, "sh", str(directory), *worker]
 
 
+def _variables(spec: WorkerSpec, scratch: Path) -> dict[str, str]:
+    """Return all variables of a worker but those that the user lets through."""
+    isolated, local = spec.interpreter.kind == "isolated", spec.confinement is None
+    variables = worker_variables(scratch, isolated=isolated, local=local)
+    return variables | gl_variables({**variables, **spec.env_vars})
+
+
 def _start_policy(spec: PolicySpec, ends: Ends) -> Child:
     """Start a policy, which is the user's own code: with their variables, home and directory."""
     python = python_for(spec.interpreter, "envhub.worker.__main__")
@@ -97,8 +111,9 @@ def _start_policy(spec: PolicySpec, ends: Ends) -> Child:
     )
 
 
-def _start_sandboxed(confinement: Confinement, interpreter: Interpreter, ends: Ends) -> Child:
+def _start_sandboxed(spec: WorkerSpec, confinement: Confinement, ends: Ends) -> Child:
     """Start a worker in a sandbox together with its guard, which is the child process."""
+    interpreter = spec.interpreter
     protection = protect(
         confinement.sandbox, network=confinement.network, memory_mb=confinement.memory_mb
     )
@@ -128,7 +143,7 @@ def _start_sandboxed(confinement: Confinement, interpreter: Interpreter, ends: E
             together(
                 command(protection, worker, scratch=scratch, readable=readable), guard, scratch
             ),
-            env=worker_variables(scratch, isolated=isolated),
+            env=_variables(spec, scratch) | defer_variables(spec.env_vars),
             cwd=Path("/"),
             output=ends.output,
             pass_fds=passed,

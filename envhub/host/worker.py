@@ -2,6 +2,7 @@
 
 import math
 import select
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -16,13 +17,14 @@ from envhub.errors import (
     WorkerRaised,
     WorkerTimeout,
 )
+from envhub.host.hints import explain_failure, find_hint
 from envhub.host.log import Log
 from envhub.host.start import Ends, start
 from envhub.process import describe_exit
 from envhub.removal import remove_tree
 from envhub.sandbox import bubblewrap
 from envhub.scratch import make_scratch
-from envhub.types import PolicySpec, WorkerSpec
+from envhub.types import Confinement, PolicySpec, WorkerSpec
 from envhub.wire.frames import BrokenChannel, HostChannel
 from envhub.wire.messages import (
     Failed,
@@ -204,7 +206,10 @@ class Worker:
         lines = self._last_lines()
         if self._sandboxed and self.next_id() <= 2:  # before its first answer
             bubblewrap.forget()  # that it works here is cached, and may be no longer true
-        self.fail(WorkerDied(self._doing(), f"its process {describe_exit(code)}.", log=lines))
+        killed = code in (-signal.SIGKILL, 128 + signal.SIGKILL)  # no word of its own
+        hint = "" if killed else find_hint(lines, "", self._confinement)
+        problem = f"its process {describe_exit(code)}."
+        self.fail(WorkerDied(self._doing(), problem, log=lines, hint=hint))
 
     def broken(self, reason: Exception) -> WorkerDied:
         """End a process that broke the protocol, and return the error to raise."""
@@ -321,6 +326,7 @@ class Worker:
             where=reply.where,
             log=lines,
             place=reply.place,
+            hint=explain_failure(reply, self._confinement),
         )
 
     def _read_rest(self) -> None:
@@ -335,8 +341,12 @@ class Worker:
         return "policy" if isinstance(self.spec, PolicySpec) or acting else "env"
 
     @property
+    def _confinement(self) -> Confinement | None:
+        return self.spec.confinement if isinstance(self.spec, WorkerSpec) else None
+
+    @property
     def _sandboxed(self) -> bool:
-        confinement = self.spec.confinement if isinstance(self.spec, WorkerSpec) else None
+        confinement = self._confinement
         return confinement is not None and confinement.sandbox != "none"
 
     def _settle(self, outcome: "Reply | WorkerError") -> None:

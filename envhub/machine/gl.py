@@ -1,12 +1,14 @@
 """Choose the GL backend that a simulator renders with off screen, and try which ones work.
 
-Choosing runs in the worker, before the simulator is imported; trying is for `envhub doctor`.
+`envhub.machine.gl_choice` chooses for every worker by trying; `choose_backend` is for plugins, in
+the worker, before the simulator is imported.
 """
 
 import ctypes
 import json
 import os
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,7 +26,7 @@ _LIBRARIES: dict[str, tuple[tuple[str, ...], ...]] = {
     "osmesa": (("libOSMesa.so.8", "libOSMesa.so.6", "libOSMesa.so"),),
     "glfw": (),
 }
-_AUTOMATIC = ("egl", "osmesa")
+AUTOMATIC: tuple[Backend, ...] = ("egl", "osmesa")
 """EGL is 1.3 to 2.8 times faster than OSMesa, also in software. GLFW needs a display."""
 _PROBE = Path(__file__).with_name("glprobe.py")
 _TIMEOUT = 20.0
@@ -64,11 +66,11 @@ def choose_backend() -> str:
     """
     preset = os.environ.get("MUJOCO_GL") or os.environ.get("PYOPENGL_PLATFORM")
     problems = []
-    for backend in (preset.lower(),) if preset else _AUTOMATIC:
+    for backend in (preset.lower(),) if preset else AUTOMATIC:
         problem = _problem(backend)
         if problem is None:
             os.environ["MUJOCO_GL"] = backend
-            if backend in _AUTOMATIC:
+            if backend in AUTOMATIC:
                 os.environ["PYOPENGL_PLATFORM"] = backend
             return backend
         problems.append(f"{backend}: {problem}")
@@ -80,22 +82,27 @@ def cannot_draw(problem: str) -> ContractError:
     return ContractError(
         f"Rendering does not work here ({problem}). Install the GL libraries (apt-get install "
         f"{PACKAGES}), or use a policy that needs no pixels; envhub doctor shows the backends that "
-        "work."
+        "work, and MUJOCO_GL=egl chooses one."
     )
 
 
 def probe_gl(
-    backend: Backend, *, library: str | None = None, timeout: float = _TIMEOUT
+    backend: Backend,
+    *,
+    library: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    timeout: float = _TIMEOUT,
 ) -> Renders | Missing | Fails:
     """Try to render with a backend, in a process of its own.
 
     Args:
         backend: As in `MUJOCO_GL`.
         library: The shared library to use instead of the backend's usual one.
+        variables: All its environment variables; None: those of this process.
         timeout: The time limit in seconds.
     """
     argv = [sys.executable, "-I", str(_PROBE), backend, *([library] if library else [])]
-    done = process.run(argv, timeout=timeout)
+    done = process.run(argv, timeout=timeout, env=variables)
     if done is None:
         return Fails(f"the GL probe did not end within {timeout:g} s")
     return read_answer(done)

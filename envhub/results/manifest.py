@@ -60,6 +60,7 @@ def make_manifest(
         "name": loaded.benchmark.name,
         **files,
         "env_args": dict(spec.env_args),
+        "env_vars": sorted(spec.env_vars),
         "plugins": list(chosen() or ()),
     }
     return {
@@ -294,6 +295,8 @@ def _question(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if "path" in policy:  # a file may have moved
         function = policy["path"] and policy["path"].rpartition(":")[2]
         parts["policy"] = f"{function} of a file" if function else policy["ref"]
+    if "benchmark" in manifest:  # runs that were begun before there were any have none
+        parts["--env-var"] = manifest["benchmark"].get("env_vars", [])
     if "protocol" in manifest:
         parts["protocol"] = manifest["protocol"]
     return parts

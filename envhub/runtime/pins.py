@@ -8,7 +8,6 @@ The text may be foreign, so nothing else is accepted: no addresses, no options, 
 
 import hashlib
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from packaging.markers import InvalidMarker, Marker
@@ -16,7 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from envhub.errors import ContractError
-from envhub.sources.requirements import PRINTABLE
+from envhub.sources.requirements import PRINTABLE, logical_lines
 
 _LINE = re.compile(
     r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)\s*==\s*(?P<version>[^\s;]+)"
@@ -84,7 +83,7 @@ def parse_pins(text: str, name: str, *, may_build: bool = False) -> Pins:
     """
     pins: dict[tuple[str, str | None], Pin] = {}
     build: set[str] = set()
-    for number, line in _lines(text):
+    for number, line in logical_lines(text):
         where = f"{name}, line {number}"
         directive = _BUILD.fullmatch(line)
         if directive and not may_build:
@@ -101,21 +100,6 @@ def parse_pins(text: str, name: str, *, may_build: bool = False) -> Pins:
     for unpinned in sorted(build - names):
         raise ContractError(f"{name} says to build {unpinned}, but does not pin it.")
     return Pins(tuple(pins.values()), tuple(sorted(build)))
-
-
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Join continued lines; yield each that is not empty, with the number of its first line."""
-    first, joined = 0, ""
-    for number, line in enumerate(text.splitlines(), start=1):
-        first = first or number
-        joined += " " + line.strip().removesuffix("\\").rstrip()
-        if line.rstrip().endswith("\\"):
-            continue
-        if joined.strip():
-            yield first, joined.strip()
-        first, joined = 0, ""
-    if joined.strip():
-        yield first, joined.strip()
 
 
 def _parse_pin(line: str, where: str) -> Pin:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from envhub.errors import ContractError, SourceCorrupt, UsageError
 from envhub.plugins import chosen, find
 from envhub.sources.lock import locked_pins
-from envhub.sources.requirements import Requirements, read_requirements
+from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import (
     HERE,
     Benchmark,
@@ -130,13 +130,12 @@ def requirements_of(
             target = benchmark.runtime if benchmark is not None else None
             return Requirements(), _plugin_pins(source, target) if target else None
         case FileSource(directory=directory, file=file):
-            path = Path(directory, file)
-            return file_requirements(path.read_text(encoding="utf-8", errors="replace"), path)
+            return file_requirements(Path(directory, file))
 
 
-def file_requirements(text: str, path: Path) -> "tuple[Requirements, Pins | None]":
-    """Return the requirements in the text of an env file, and the pins of the file it names."""
-    declared = read_requirements(text, path.name)
+def file_requirements(path: Path) -> "tuple[Requirements, Pins | None]":
+    """Return the requirements of an env file, and the pins of the file that it names."""
+    declared = requirements_at(path)
     if declared.lock is None:
         return declared, None
     from envhub.runtime.pins import parse_pins

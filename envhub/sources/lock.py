@@ -12,7 +12,7 @@ from typing import Any
 from envhub.errors import SourceCorrupt, UsageError
 from envhub.files import write_whole
 from envhub.refs import HubRef
-from envhub.sources.requirements import read_requirements
+from envhub.sources.requirements import requirements_at
 from envhub.sources.store import Manifest, Stored
 
 LOCK = Path("envhub.lock")
@@ -78,8 +78,7 @@ def locked_pins(repo_id: str, path: Path = LOCK) -> tuple[str, ...]:
 
 def _entry(ref: HubRef, stored: Stored, pins: Sequence[str]) -> dict[str, Any]:
     manifest = stored.manifest
-    text = (stored.directory / ref.path).read_text(encoding="utf-8", errors="replace")
-    declared = read_requirements(text, ref.path)
+    declared = requirements_at(stored.directory / ref.path, ref.path)
     return {
         "commit": manifest.commit,
         "endpoint": manifest.endpoint,

@@ -1,12 +1,14 @@
-"""Read the requirements that an `env.py` declares in a PEP 723 block.
+"""Read the requirements of an env file: a PEP 723 block in it, else `requirements.txt` beside it.
 
-The file is foreign: its block is parsed here and never given to a tool. Only plain names with
-versions and markers are accepted; URLs and tool settings could make an installer run code.
+Both are foreign: they are parsed here and never given to a tool. Only plain names with versions and
+markers are accepted; URLs and tool settings could make an installer run code.
 """
 
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -14,6 +16,8 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from envhub.errors import ContractError
 
+BESIDE = "requirements.txt"
+_COMMENT = re.compile(r"(^|\s)#.*")
 _OPEN, _CLOSE = "# /// script", "# ///"
 _MAX_BLOCK = 64 * 1024
 """Characters of a block; a list of every package that a simulator needs has a few thousand."""
@@ -38,6 +42,8 @@ class Requirements:
     """Requirements as PEP 508 writes them."""
     lock: str | None = None
     """The name of a file in the same directory with complete, hashed pins."""
+    file: str | None = None
+    """The name of the file beside the env file that declares them; None: the env file does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +69,107 @@ class _Block:
         return ContractError(f"{self.name}, line {line}: {problem}")
 
 
+def requirements_at(path: Path, name: str = "") -> Requirements:
+    """Return the requirements of an env file: those of its block, else of the file beside it.
+
+    Args:
+        path: The env file.
+        name: Its name in errors, if that is another.
+
+    Raises:
+        ContractError: Something in them is not accepted; names its line.
+        OSError: The env file cannot be read.
+    """
+    text = path.read_text(encoding="utf-8", errors="replace")
+    declared = _read_block(text, name or path.name)
+    if declared is not None:
+        return declared
+    beside = path.with_name(BESIDE)
+    if not beside.is_file():
+        return Requirements()
+    try:
+        with beside.open("rb") as file:
+            content = file.read(_MAX_BLOCK + 1)
+    except OSError as exc:
+        raise ContractError(f"{beside} cannot be read: {exc.strerror or exc}.") from exc
+    return read_requirements_file(content)
+
+
 def read_requirements(text: str, name: str = "env.py") -> Requirements:
-    """Return the requirements that a file declares; empty if it has no block.
+    """Return the requirements that a file declares in its block; empty if it has no block.
 
     Raises:
         ContractError: The block contains something that is not accepted; names its line.
     """
+    return _read_block(text, name) or Requirements()
+
+
+def _read_block(text: str, name: str) -> Requirements | None:
     blocks = _find_blocks(text.removeprefix("\ufeff"), name)
     if not blocks:
-        return Requirements()
+        return None
     if len(blocks) > 1:
         raise blocks[1].error_at(blocks[1].start, "more than one requirements block.")
     [block] = blocks
     if sum(map(len, block.lines)) > _MAX_BLOCK:
         raise block.error(f"the requirements have more than {_MAX_BLOCK:,} characters.")
     return _check(_parse(block), block)
+
+
+def read_requirements_file(content: bytes) -> Requirements:
+    """Return the requirements in a `requirements.txt`: one per line, without options.
+
+    Raises:
+        ContractError: It contains something that is not accepted; names its line.
+    """
+    if len(content) > _MAX_BLOCK:
+        raise ContractError(f"{BESIDE} has more than {_MAX_BLOCK:,} bytes.")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise ContractError(f"{BESIDE} is not UTF-8 text. Save it as UTF-8.") from exc
+    lines = [(number, _COMMENT.sub("", line).strip()) for number, line in logical_lines(text)]
+    packages = [_check_line(number, line) for number, line in lines if line]
+    if len(packages) > _MAX_PACKAGES:
+        problem = f"{len(packages):,} packages are required; at most {_MAX_PACKAGES} may be."
+        raise ContractError(f"{BESIDE}: {problem}")
+    return Requirements(packages=tuple(packages), file=BESIDE) if packages else Requirements()
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Join continued lines; yield each that is not empty, with the number of its first line."""
+    first, joined = 0, ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        first = first or number
+        joined += " " + line.strip().removesuffix("\\").rstrip()
+        if line.rstrip().endswith("\\") and not line.lstrip().startswith("#"):
+            continue
+        if joined.strip():
+            yield first, joined.strip()
+        first, joined = 0, ""
+    if joined.strip():
+        yield first, joined.strip()
+
+
+def _check_line(number: int, line: str) -> str:
+    """Check a line of `requirements.txt` as an entry of a block is checked."""
+    block = _Block(BESIDE, number - 1, (line,))
+    if "--hash" in line:
+        problem = (
+            f"{_shown(line)} has hashes; a complete list of hashed pins is named in the env file, "
+            f'by lock = "{BESIDE}" below [tool.envhub] in a PEP 723 block.'
+        )
+        raise block.error_at(number, problem)
+    if line.startswith("-") or re.search(r"\s--?[A-Za-z]", line):
+        problem = f"{_shown(line)} is an option; only names with versions and markers are accepted."
+        raise block.error_at(number, problem)
+    if "://" in line or line.startswith((".", "/", "~")):
+        problem = (
+            f"{_shown(line)} is required; only packages from an index are accepted, not URLs or "
+            "files."
+        )
+        raise block.error_at(number, problem)
+    return _check_package(line, block)
 
 
 def _find_blocks(text: str, name: str) -> list[_Block]:

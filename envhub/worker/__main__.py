@@ -52,10 +52,12 @@ def _enter_sandbox(shelter: str, supervisor: int) -> None:
         os.environ.pop(name, None)
 
     from envhub.sandbox.inside import Protection, confine
+    from envhub.sandbox.variables import set_deferred
 
     readable = [Path(path) for path in settings["readable"]]
     protection = Protection(**settings["protection"])
     confine(protection, scratch=Path.cwd(), readable=readable, supervisor=supervisor)
+    set_deferred()
     site.main()
 
 

@@ -14,7 +14,6 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from envhub.sandbox.variables import scratch_variables
 from envhub.worker.guard import PR_SET_PDEATHSIG, SIGNALS, prctl
 
 _CLONE = {"x86_64": 56, "aarch64": 220}
@@ -46,19 +45,20 @@ def serve_forks(descriptor: int, host_pid: int) -> Order:
         os._exit(1)  # threads, such as those of BLAS, do not survive a fork
     connection = socket.socket(fileno=descriptor)
     while True:
-        order, fds, _, _ = socket.recv_fds(connection, 2**16, 2)
+        order, fds, _, _ = socket.recv_fds(connection, 2**20, 2)
         if not order:
             os._exit(0)
         pid = _clone()
         if pid == 0:
             connection.close()
-            return _become_worker(json.loads(order)["scratch"], *fds)
+            content = json.loads(order)
+            return _become_worker(content["scratch"], content["variables"], *fds)
         for fd in fds:
             os.close(fd)
         connection.send(str(pid).encode())
 
 
-def _become_worker(scratch: str, channel: int, output: int) -> Order:
+def _become_worker(scratch: str, variables: dict[str, str], channel: int, output: int) -> Order:
     """Bring a forked process into the state of a newly started one."""
     import numpy as np
 
@@ -68,7 +68,7 @@ def _become_worker(scratch: str, channel: int, output: int) -> Order:
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
-    os.environ.update(scratch_variables(Path(scratch)))
+    os.environ.update(variables)
     np.random.seed()  # or all workers would draw the same numbers
     return Order(channel, scratch)
 

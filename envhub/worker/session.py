@@ -217,7 +217,8 @@ class Session:
             encode_space(env.observation_space),
             encode_space(env.action_space),
             env.render_mode,
-            self._portable_items(env.metadata, "metadata"),
+            # robosuite's wrapper has None there
+            self._portable_items({} if env.metadata is None else env.metadata, "metadata"),
             selective=bool(self._observers),
         )
 

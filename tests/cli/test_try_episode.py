@@ -10,6 +10,7 @@ import pytest
 from support.run_tools import envhub
 
 from envhub.cli.try_episode import write_png
+from envhub.host.hints import GL_HINT
 
 
 def read_png(path: Path) -> np.ndarray:
@@ -82,12 +83,75 @@ def test_the_same_seed_gives_the_same_episode(tmp_path):
     assert (tmp_path / "0.png").read_bytes() == (tmp_path / "1.png").read_bytes()
 
 
-@pytest.mark.parametrize("picture", ["none", "raises"])
+REASONS = {"none": "render() returned a NoneType", "raises": "render: "}
+
+
+@pytest.mark.parametrize("picture", REASONS)
 def test_an_env_that_does_not_render_has_no_picture(tmp_path, picture):
     out = tmp_path / "frame.png"
     shown = try_("./run_walk", "--env-arg", f"picture={picture}", "--out", out)
     assert shown["picture"] is None
+    assert str(shown["no_picture"]).startswith(REASONS[picture]), shown["no_picture"]
     assert not out.exists()
+
+
+UNSEEN = """
+import gymnasium as gym
+import numpy as np
+
+class Env(gym.Env):
+    observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    _max_episode_steps = 2
+    render_mode = {mode!r}
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {{}}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, False, {{}}
+
+    def render(self):
+        {render}
+
+def make_env(n_envs=1, use_async_envs=False):
+    return Env()
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "render", "reason"),
+    [
+        (None, "return None", "The env has no render_mode: make it with render_mode='rgb_array'."),
+        (
+            "ansi",
+            "return 'text'",
+            "render() returned a str, not a picture, with render_mode 'ansi'.",
+        ),
+        (
+            None,
+            "raise NotImplementedError",
+            "render: NotImplementedError (env.py, line 18, in render).",
+        ),
+        (
+            "rgb_array",
+            "return np.zeros((4, 5, 3))",
+            "render() returned 4x5x3 float64, not height x width x 3 uint8.",
+        ),
+        (
+            "rgb_array",
+            "raise RuntimeError('gladLoadGL error')",
+            f"render: RuntimeError: gladLoadGL error (env.py, line 18, in render). {GL_HINT}",
+        ),
+    ],
+)
+def test_it_says_why_there_is_no_picture(tmp_path, mode, render, reason):
+    (tmp_path / "env.py").write_text(UNSEEN.format(mode=mode, render=render))
+    shown = try_(tmp_path)
+    assert (shown["picture"], shown["no_picture"]) == (None, reason)
+    answer = envhub("try", tmp_path)
+    assert answer.code == 0
+    assert f"no_picture   {reason}\n" in answer.out
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_the_error_says_what_to_do():
     assert str(cannot_draw("egl: gone")) == (
         "Rendering does not work here (egl: gone). Install the GL libraries (apt-get install "
         "libegl1 libgl1 libgles2 libosmesa6 libglfw3), or use a policy that needs no pixels; "
-        "envhub doctor shows the backends that work."
+        "envhub doctor shows the backends that work, and MUJOCO_GL=egl chooses one."
     )
 
 

@@ -390,6 +390,14 @@ def published(local_hub, real_runtimes, gadget, monkeypatch):
     return publish
 
 
+def beside(directory: Path, text: str) -> Path:
+    """Move the requirements of an env file into a requirements.txt."""
+    env = directory / "env.py"
+    env.write_text(env.read_text().partition("# ///\n")[2])
+    (directory / "requirements.txt").write_text(text)
+    return directory
+
+
 def envhub_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-c", "from envhub.cli import main; main()", *arguments]
     return subprocess.run(
@@ -442,7 +450,65 @@ def test_a_lock_pins_what_is_required(published, tmp_path):
     assert "hash" in caught.value.said.lower()
 
 
+# requirements.txt
+
+
+def test_requirements_beside_the_file_build_the_same_runtime(real_runtimes, gadget, tmp_path):
+    declared = run(gadget, tmp_path / "declared")
+    listed = run(beside(gadget, "gadget==1.0  # the thing\n"), tmp_path / "listed")
+    assert listed.info["runtime"] == declared.info["runtime"]
+    assert listed.info["runtime"]["kind"] == "isolated"
+    assert "requirements.txt" in listed.info["benchmark"]["files"]
+    shown = envhub_command("info", str(gadget))
+    assert "requires   gadget==1.0 (requirements.txt)\n" in shown.stdout, shown
+    content = json.loads(envhub_command("info", str(gadget), "--json").stdout)
+    assert content["requirements"] == {
+        "python": None,
+        "packages": ["gadget==1.0"],
+        "file": "requirements.txt",
+    }
+
+
+def test_a_line_that_is_refused_is_one_sentence(tmp_path):
+    directory = beside(write(tmp_path / "env", "numpy"), "numpy\n--index-url https://x.org\n")
+    done = envhub_command("info", str(directory))
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == (
+        "envhub: requirements.txt, line 2: '--index-url https://x.org' is an option; only names "
+        "with versions and markers are accepted.\n"
+    )
+
+
+def test_requirements_beside_a_file_of_the_hub(local_hub, real_runtimes, gadget, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
+    monkeypatch.chdir(gadget.parent)
+    beside(gadget, "gadget==1.0\n")
+    local_hub.create("me/listed")
+    files = {f"sub/{path.name}": path.read_bytes() for path in gadget.iterdir()}
+    ref = f"me/listed@{local_hub.commit('me/listed', files)}:sub/env.py"
+    there = run(ref, Path("there"), trust_remote_code=True)
+    here = run(gadget, Path("here"))
+    assert there.info["runtime"] == here.info["runtime"]
+    assert there.info["runtime"]["kind"] == "isolated"
+    assert "sub/requirements.txt" in there.info["benchmark"]["files"]
+    shown = envhub_command("info", ref).stdout
+    assert "requires    gadget==1.0 (requirements.txt)\n" in shown
+    first = shown.partition("and what it imports or names:\n")[2].partition("other files")[0]
+    assert "sub/requirements.txt" in first
+    assert "requires    gadget==1.0 (requirements.txt)\n" in envhub_command("trust", ref).stdout
+    assert envhub_command("lock", ref).returncode == 0
+    requirements = json.loads(Path("envhub.lock").read_text())["sources"]["me/listed"]
+    assert requirements["requirements"]["declared"] == ["gadget==1.0"]
+    assert any(pin.startswith("gadget==1.0 ") for pin in requirements["requirements"]["pins"])
+
+
 # A module that nobody declared
+
+
+def test_a_missing_module_is_to_be_added_where_the_others_are(real_runtimes, tmp_path):
+    directory = write(tmp_path / "env", "gadget==1.0", imports="import absent_thing")
+    with pytest.raises(WorkerRaised, match=r"add the line absent-thing to requirements\.txt\."):
+        envhub.make_env(str(beside(directory, "gadget==1.0\n")))
 
 
 @pytest.mark.parametrize(

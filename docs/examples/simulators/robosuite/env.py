@@ -1,5 +1,5 @@
 # /// script
-# dependencies = ["robosuite==1.5.2", "mujoco==3.3.7"]
+# dependencies = ["robosuite==1.5.2", "mujoco==3.3.7", "h5py"]
 # ///
 import robosuite
 from robosuite.wrappers import GymWrapper

@@ -1,0 +1,294 @@
+"""Where a benchmark's code runs: its variables, its caches, and what errors say about the place."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.needs import SANDBOXES, needs_egl, needs_metaworld, needs_osmesa
+
+import envhub
+from envhub.errors import UsageError
+from envhub.host.hints import FILES_HINT, GL_HINT, NETWORK_HINT
+
+ENVHUB = [sys.executable, "-c", "from envhub.cli import main; main()"]
+
+ENV = """
+import os, socket, urllib.request
+import gymnasium as gym
+import numpy as np
+
+{head}
+
+class Env(gym.Env):
+    observation_space = gym.spaces.Box(0, 1, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    _max_episode_steps = 3
+
+    def reset(self, *, seed=None, options=None):
+        {on_reset}
+        return np.zeros(1, np.float32), {{}}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), 0.0, False, False, {{}}
+
+    def look(self):
+        return dict(os.environ)
+
+def make_env(n_envs=1, use_async_envs=False):
+    return Env()
+"""
+
+
+def env_file(head: str = "", on_reset: str = "pass") -> str:
+    return ENV.format(head=head, on_reset=on_reset)
+
+
+def run(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ENVHUB, *map(str, arguments)],
+        env={**os.environ, **more},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch, tmp_path):
+    for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def local(tmp_path):
+    directory = tmp_path / "env"
+    directory.mkdir()
+
+    def write(**parts: str) -> str:
+        (directory / "env.py").write_text(env_file(**parts))
+        return str(directory)
+
+    return write
+
+
+@pytest.fixture
+def on_hub(local_hub, monkeypatch, tmp_path):
+    monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
+    note = Path(os.environ["HOME"], ".cache/envhub/gl.json")
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "cache"))
+    if note.exists():
+        (tmp_path / "cache").mkdir()
+        shutil.copy(note, tmp_path / "cache")
+    local_hub.create("me/env")
+
+    def publish(**parts: str) -> str:
+        return f"me/env@{local_hub.commit('me/env', {'env.py': env_file(**parts)})}:env.py"
+
+    return publish
+
+
+def look(ref: str, n_envs: int = 1, **options) -> tuple[dict[str, str], ...]:
+    """The variables that the code of a benchmark sees, in every env."""
+    ((env,),) = [tasks.values() for tasks in envhub.make_env(ref, n_envs, **options).values()]
+    with env:
+        env.reset(seed=0)
+        return env.call("look")
+
+
+# GL
+
+
+@needs_egl
+def test_every_worker_gets_a_backend_that_draws(local):
+    for seen in look(local(), n_envs=4):  # started and forked
+        assert seen["MUJOCO_GL"] == "egl"
+
+
+@needs_metaworld
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param("egl", marks=needs_egl), pytest.param("osmesa", marks=needs_osmesa)],
+)
+def test_an_env_file_may_still_choose(local, backend):
+    chooses = f"os.environ['MUJOCO_GL'] = {backend!r}\nimport mujoco\nmujoco.GLContext(8, 8)"
+    [seen] = look(local(head=chooses))
+    assert (seen["MUJOCO_GL"], seen["PYOPENGL_PLATFORM"]) == (backend, backend)
+
+
+@needs_osmesa
+def test_osmesa_where_egl_does_not_draw(local, monkeypatch):
+    monkeypatch.setenv("__EGL_VENDOR_LIBRARY_FILENAMES", "/dev/null")
+    [seen] = look(local())
+    assert seen["MUJOCO_GL"] == "osmesa"
+
+
+def test_the_users_backend_is_kept(local, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    [seen] = look(local())
+    assert seen["MUJOCO_GL"] == "glfw"
+
+
+@needs_egl
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+def test_in_a_sandbox_too_but_without_the_display(on_hub, sandbox, monkeypatch):
+    monkeypatch.setenv("DISPLAY", ":99")
+    [seen] = look(on_hub(), trust_remote_code=True, sandbox=sandbox)
+    assert seen["MUJOCO_GL"] == "egl"
+    assert "DISPLAY" not in seen
+
+
+def test_local_code_sees_the_display(local, monkeypatch):
+    monkeypatch.setenv("DISPLAY", ":99")
+    monkeypatch.setenv("XAUTHORITY", "/cookies")
+    [seen] = look(local())
+    assert (seen["DISPLAY"], seen["XAUTHORITY"]) == (":99", "/cookies")
+
+
+@needs_egl
+@pytest.mark.filterwarnings("ignore:1 of 1 episodes ended with an error:RuntimeWarning")
+def test_without_workers_too_and_this_process_stays_as_it_was(local, tmp_path):
+    shows = "raise RuntimeError(os.environ.get('MUJOCO_GL'), os.environ.get('SHOWN'))"
+    run_ = envhub.evaluate(
+        local(on_reset=shows),
+        episodes=1,
+        workers=0,
+        retries=0,
+        out=tmp_path / "run",
+        env_vars={"SHOWN": "yes"},
+    )
+    [record] = run_.records()
+    assert "('egl', 'yes')" in record.error.message
+    assert not {"MUJOCO_GL", "SHOWN"} & os.environ.keys()
+
+
+@pytest.mark.parametrize("command", ["info", "try", "eval"])
+def test_a_gl_failure_ends_with_one_sentence(local, command):
+    raises = "raise ImportError('Cannot initialize a EGL device display')"
+    parts = {"head": raises} if command == "info" else {"on_reset": raises}
+    done = run(command, local(**parts), *(("--episodes", 12) if command == "eval" else ()))
+    assert done.returncode == 4
+    assert done.stderr.endswith(f"\n{GL_HINT}\n"), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# Caches
+
+
+def test_caches_go_to_the_workers_own_directory(local):
+    seen = look(local(), n_envs=3)
+    for one in seen:
+        for name in ("NUMBA_CACHE_DIR", "MPLCONFIGDIR", "XDG_CACHE_HOME"):
+            assert Path(one[name]).is_relative_to(one["HOME"])
+    assert len({one["NUMBA_CACHE_DIR"] for one in seen}) == 3
+
+
+# --env-var
+
+
+def test_variables_are_let_through_to_every_worker(local, monkeypatch):
+    monkeypatch.setenv("MY_DATA", "/another")
+    chosen = {"MY_DATA": "/data", "HOME": "/home", "LD_PRELOAD": "", "MUJOCO_GL": "disable"}
+    for seen in look(local(), n_envs=4, env_vars=chosen):
+        assert {name: seen[name] for name in chosen} == chosen
+
+
+@pytest.mark.parametrize("sandbox", [*SANDBOXES, "none"])
+def test_variables_are_let_through_to_foreign_code(on_hub, sandbox):
+    options = {"trust_remote_code": True, "sandbox": sandbox}
+    [seen] = look(on_hub(), env_vars={"HF_TOKEN": "given=1"}, **options)
+    assert seen["HF_TOKEN"] == "given=1"
+    assert not any(name.startswith("ENVHUB") for name in seen)
+    with pytest.raises(UsageError, match="--env-var LD_PRELOAD is refused"):
+        look(on_hub(), env_vars={"LD_PRELOAD": "/x.so"}, **options)
+
+
+def test_names_are_recorded_and_values_are_not(local, tmp_path):
+    reads = "assert os.environ['API_KEY'] == 's3cr3t' and os.environ['MODE'] == 'a'"
+    arguments = ("--env-var", "API_KEY", "--env-var", "MODE=a", "--episodes", 1, "--out", "out")
+    done = run("eval", local(on_reset=reads), *arguments, API_KEY="s3cr3t")
+    assert done.returncode == 0, done.stderr
+    info = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert info["benchmark"]["env_vars"] == ["API_KEY", "MODE"]
+    for file in (tmp_path / "out").rglob("*"):
+        assert file.is_dir() or b"s3cr3t" not in file.read_bytes()
+
+
+def test_a_run_is_continued_with_the_same_variables(local, tmp_path):
+    ref = local(on_reset="os.environ['MODE']")
+    question = ("eval", ref, "--episodes", 1, "--out", "out", "--continue")
+    assert run(*question, "--env-var", "MODE=a").returncode == 0
+    done = run(*question)
+    assert done.returncode == 2
+    assert 'The --env-var that out was begun with is ["MODE"], and now it is []' in done.stderr
+    assert run(*question, "--env-var", "MODE=a").returncode == 0
+    (tmp_path / "out" / "episodes.jsonl").write_text("")
+    done = run("eval", "--resume", "out")
+    assert done.returncode == 2
+    assert "begun with --env-var MODE, whose value is not recorded" in done.stderr
+    done = run("eval", "--resume", "out", "--env-var", "MODE=a")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "out" / "episodes.jsonl").write_text("")
+    assert run("eval", "--resume", "out", MODE="a").returncode == 0
+    done = run("eval", "--resume", "out", "--env-var", "OTHER=a", MODE="a")
+    assert done.returncode == 2
+    assert "--env-var" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--env-var", "NOT_SET_ANYWHERE"), "NOT_SET_ANYWHERE is not set here"),
+        (("--env-var", "=x"), "'' is not the name of a variable"),
+        (("--env-var", "A=1", "--env-var", "A=2"), "--env-var A is given twice"),
+    ],
+)
+def test_variables_that_cannot_be_let_through(local, arguments, message):
+    for command in ("eval", "info", "list", "try"):
+        done = run(command, local(), *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+# What errors in a sandbox say
+
+
+PROBLEMS = {
+    "writes beside itself": ("open('log.txt', 'w')", FILES_HINT),
+    "writes to the system": ("open('/usr/x', 'w')", FILES_HINT),
+    "resolves a name": ("urllib.request.urlopen('http://example.invalid/x')", NETWORK_HINT),
+    "connects": ("socket.create_connection(('127.0.0.1', 9), timeout=5)", NETWORK_HINT),
+    "connects far away": ("socket.create_connection(('192.0.2.1', 9), timeout=5)", NETWORK_HINT),
+}
+
+
+@pytest.mark.filterwarnings("ignore:1 of 1 episodes ended with an error:RuntimeWarning")
+@pytest.mark.parametrize("sandbox", SANDBOXES)
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_errors_in_a_sandbox_name_the_option(on_hub, tmp_path, sandbox, problem):
+    code, hint = PROBLEMS[problem]
+    options = {"trust_remote_code": True, "sandbox": sandbox}
+    ref = on_hub(on_reset=code)
+    run_ = envhub.evaluate(ref, episodes=1, retries=0, workers=1, out="out", **options)
+    [record] = run_.records()
+    assert record.status == "env_error"
+    assert record.error.message.endswith(f"\n{hint}"), record.error.message
+    flags = ("--trust-remote-code", "--sandbox", sandbox)
+    done = run("try", ref, *flags)
+    assert done.returncode == 4
+    assert done.stderr.endswith(f"\n{hint}\n"), done.stderr
+    done = run("info", on_hub(head=code), *flags)
+    assert done.returncode == 4
+    assert done.stderr.endswith(f"\n{hint}\n"), done.stderr
+
+
+def test_errors_outside_of_a_sandbox_have_no_such_hint(local):
+    done = run("try", local(on_reset="open('/proc/nowhere/x', 'w')"))
+    assert done.returncode == 4
+    assert "sandbox" not in done.stderr
