@@ -316,7 +316,8 @@ class WorkerRaised(WorkerError):
         hint: str = "",
     ) -> None:
         text = message if contract else ": ".join(filter(None, (kind, message)))
-        super().__init__(doing, f"{text} ({place})" if place else text, log=log, hint=hint)
+        told = not place or f"({place})" in text  # as by a syntax error
+        super().__init__(doing, text if told else f"{text} ({place})", log=log, hint=hint)
         self.kind = kind
         self.message = message
         self.contract = contract

@@ -106,6 +106,54 @@ def run_bytes(
     return FinishedBytes(tool.returncode, stdout, stderr)
 
 
+def run_lines(
+    argv: Sequence[str | Path],
+    on_line: Callable[[str], None],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Finished | None:
+    """Run a tool to its end, and pass on each line of its standard error as it comes.
+
+    Otherwise like `run`; the standard output is not kept.
+    """
+    try:
+        tool = subprocess.Popen(
+            [str(part) for part in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        _kill_group(tool.pid)
+
+    timer = threading.Timer(timeout, end)
+    timer.start()
+    lines: list[str] = []
+    with tool:
+        assert tool.stderr is not None
+        try:
+            for line in map(_text, tool.stderr):
+                lines.append(line)
+                on_line(line)
+            tool.wait()
+        except BaseException:
+            _kill_group(tool.pid)
+            raise
+        finally:
+            timer.cancel()
+    return None if late.is_set() else Finished(tool.returncode, "", "".join(lines))
+
+
 def _text(output: bytes) -> str:
     """Decode a tool's output, with any kind of line ends."""
     return output.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")

@@ -1,5 +1,6 @@
 """Exceptions of foreign code in words: the user's own traceback, and the last place in it."""
 
+import importlib
 import sysconfig
 import traceback
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from types import TracebackType
 import envhub
 
 _OWN = str(Path(envhub.__file__).parent) + "/"
+_IMPORTLIB = str(Path(importlib.__file__).parent) + "/"
 _INSTALLED = tuple(f"{path}/" for path in set(sysconfig.get_paths().values()))
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
@@ -46,8 +48,8 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[str, int, str]]:
 
 
 def _is_foreign(file: str) -> bool:
-    # The code of dataclasses is in no file.
-    return not file.startswith((_OWN, "<frozen ", "<string>"))
+    # The code of dataclasses is in no file; importlib is how we load what is named.
+    return not file.startswith((_OWN, _IMPORTLIB, "<frozen ", "<string>"))
 
 
 def _is_installed(file: str) -> bool:

@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 from support.processes import alive, wait_until
 
-from envhub.process import Finished, describe_exhaustion, describe_exit, run, spawn
+from envhub.process import (
+    Finished,
+    describe_exhaustion,
+    describe_exit,
+    run,
+    run_lines,
+    spawn,
+)
 
 LONG = 60.0
 """A limit that nothing here reaches."""
@@ -56,6 +63,22 @@ class TestRun:
         tool.write_bytes(b"\x00\x01\x02\x03")
         tool.chmod(0o755)
         assert run([tool], timeout=LONG) is None
+
+    def test_lines_as_they_come(self, tmp_path):
+        """The second line is written only once the first one was seen."""
+        seen = []
+
+        def on_line(line: str) -> None:
+            seen.append(line)
+            (tmp_path / "seen").touch()
+
+        script = (
+            f"echo 1 >&2; until [ -e {tmp_path}/seen ]; do sleep 0.01; done; echo 2 >&2; exit 3"
+        )
+        done = run_lines(["sh", "-c", script], on_line, timeout=LONG)
+        assert (done, seen) == (Finished(3, "", "1\n2\n"), ["1\n", "2\n"])
+        assert run_lines(["no-such-tool"], on_line, timeout=LONG) is None
+        assert run_lines(["sh", "-c", "sleep 1000 & wait"], on_line, timeout=0.1) is None
 
     def test_one_that_does_not_end(self, tmp_path):
         file = tmp_path / "pids"

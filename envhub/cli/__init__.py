@@ -9,6 +9,7 @@ from itertools import pairwise
 import click
 
 from envhub import __version__
+from envhub.cli.output import colors, echo_error, explain, show_usage
 from envhub.errors import (
     EnvHubError,
     ExitCode,
@@ -32,6 +33,7 @@ COMMANDS = {
     "plugins": "Show the installed plugins and whether each can be used.",
     "publish": "Upload a benchmark to the Hub and print the reference to share.",
     "report": "Write a page about a run: rates, episodes, failures.",
+    "runs": "List the runs in a directory.",
     "runtime": "List, build and remove the interpreters of benchmarks.",
     "search": "Find benchmarks on the Hub.",
     "show": "Print the results of a run.",
@@ -93,26 +95,24 @@ def main() -> None:
             errors="backslashreplace"
         )  # foreign texts on a terminal without UTF-8
     try:
-        code = group.main(prog_name="envhub", standalone_mode=False)
+        code = group.main(prog_name="envhub", standalone_mode=False, color=colors())
     except click.exceptions.Abort:
         code = ExitCode.INTERRUPTED
     except click.ClickException as exc:
-        exc.show()
+        show_usage(exc)
         code = ExitCode.USAGE
     except EnvHubError as exc:
-        click.echo(printable(_trace(exc) if debug else f"envhub: {exc}{_advise(exc)}"), err=True)
+        echo_error(printable(_trace(exc) if debug else f"envhub: {exc}{_advise(exc)}"))
         code = exc.exit_code
     except BrokenPipeError:
         sys.stderr.close()
         code = ExitCode.FOUND
     except OSError as exc:
-        from envhub.process import describe_exhaustion
-
-        problem = describe_exhaustion(exc)
-        if problem is None or debug:
+        explained = explain(exc)
+        if explained is None or debug:
             raise
-        click.echo(printable(f"envhub: {problem}"), err=True)
-        code = ExitCode.USAGE
+        text, code = explained
+        echo_error(printable(f"envhub: {text}"))
     sys.exit(code if isinstance(code, int) else ExitCode.DONE)
 
 

@@ -14,6 +14,12 @@ from envhub.results.run import Run, open_run
 _HEAD = ("", "A", "B", "difference", "only A", "only B", "p", "adjusted")
 
 
+class _Points(click.FloatRange):
+    """Percentage points; click's own errors would call `x` no valid float range."""
+
+    name = "number"
+
+
 @click.command("compare")
 @click.argument("a", metavar="A", callback=local_path)
 @click.argument("b", metavar="B", callback=local_path)
@@ -24,7 +30,7 @@ _HEAD = ("", "A", "B", "difference", "only A", "only B", "p", "adjusted")
 )
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 100),
+    type=_Points(0, 100),
     metavar="POINTS",
     help="Say whether B is shown not to be worse by more than so many percentage points; with "
     "--fail-if worse, fail unless it is.",

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from envhub.cli.options import (
+    WholeNumber,
     debug_option,
     env_arg_option,
     json_option,
@@ -25,7 +26,7 @@ from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.policies.find import read_policy
 from envhub.results.require import Requirement
 from envhub.results.run import Run
-from envhub.types import Argument, Limits, SourceOptions
+from envhub.types import MAX_HORIZON, Argument, Limits, SourceOptions
 
 
 @click.command("eval")
@@ -61,16 +62,16 @@ from envhub.types import Argument, Limits, SourceOptions
 )
 @click.option(
     "--episodes",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     show_default="the benchmark's",
     help="Episodes per task.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, help="Seed of each task's first episode."
+    "--seed", type=WholeNumber(min=0), default=0, help="Seed of each task's first episode."
 )
 @click.option(
     "--max-steps",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1, max=MAX_HORIZON),
     show_default="each task's own",
     help="Horizon of every task.",
 )
@@ -83,11 +84,11 @@ from envhub.types import Argument, Limits, SourceOptions
     "in this process.",
 )
 @click.option(
-    "--retries", type=click.IntRange(min=0), default=1, help="Retries of an episode that failed."
+    "--retries", type=WholeNumber(min=0), default=1, help="Retries of an episode that failed."
 )
 @click.option(
     "--max-errors",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=MAX_ERRORS,
     help="Stop after so many equal errors in a row, if no episode was played to its end yet.",
 )

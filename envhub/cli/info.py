@@ -10,6 +10,7 @@ import click
 from envhub.cli.hub_facts import describe_unexecuted, requirements_json, requirements_text
 from envhub.cli.options import (
     SPACE_COLUMNS,
+    WholeNumber,
     debug_option,
     env_arg_option,
     excerpt,
@@ -25,6 +26,7 @@ from envhub.host.loading import Description, describe
 from envhub.observations import Feature, features
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import (
+    MAX_HORIZON,
     Argument,
     FileSource,
     Limits,
@@ -39,7 +41,9 @@ _UNDECLARED = "observation  not declared by the plugin; envhub try shows it"
 
 @click.command("info")
 @click.argument("ref")
-@click.option("--max-steps", type=click.IntRange(min=1), help="Horizon of envs that have none.")
+@click.option(
+    "--max-steps", type=WholeNumber(min=1, max=MAX_HORIZON), help="Horizon of envs that have none."
+)
 @source_options
 @json_option
 @env_arg_option

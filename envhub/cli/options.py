@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from envhub.cli.output import echo_error
 from envhub.errors import UsageError, printable
 from envhub.files import expand_home
 from envhub.types import Argument, Limits, SourceOptions
@@ -30,6 +31,12 @@ _MAX_DEPTH = 16
 """Lists and mappings within each other in an argument; messages allow 32."""
 
 
+class WholeNumber(click.IntRange):
+    """Whole numbers in a range; click's own errors would call `x` no valid integer range."""
+
+    name = "whole number"
+
+
 def local_path(
     _ctx: click.Context, param: click.Parameter, value: str | Path | None
 ) -> Path | None:
@@ -37,7 +44,8 @@ def local_path(
     if value is None or isinstance(value, Path):
         return value
     if not value.strip():  # which Python takes for this directory
-        raise UsageError(f"{param.opts[0]} is empty: name a path.")
+        name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+        raise UsageError(f"{name.strip('[]')} is empty: name a path.")
     if "\0" in value:
         raise UsageError(f"{value!r} is not a path.")
     return expand_home(value)
@@ -130,12 +138,12 @@ def show_download(done: int, total: int, size: int, total_size: int) -> None:
     if total_size > 2**20 and sys.stderr.isatty():
         end = "\n" if done == total else ""
         text = f"\rfetching {done}/{total} files, {size / 2**20:.0f}/{total_size / 2**20:.0f} MB"
-        click.echo(text + end, err=True, nl=False)
+        echo_error(text + end, end="")
 
 
 def message(text: str) -> None:
     """Print a line on standard error."""
-    click.echo(printable(text), err=True)
+    echo_error(printable(text))
 
 
 def env_arg_option(command: Command) -> Command:

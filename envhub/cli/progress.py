@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from envhub.cli.output import echo_error
 from envhub.errors import PluginError, printable
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
@@ -78,7 +77,7 @@ class Watcher:
 
     def message(self, text: str) -> None:
         """Print a line on standard error."""
-        click.echo(printable(text), err=True)
+        echo_error(printable(text))
 
     def progress(self, text: str) -> None:
         """Print a line about something slow, unless --quiet is given."""
@@ -238,7 +237,7 @@ def _leave_closed_terminal() -> None:
 
 def make_watcher(*, quiet: bool) -> Watcher:
     """Make a watcher that suits standard error: a terminal or not."""
-    live = not quiet and sys.stderr.isatty()
+    live = not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
     return LiveWatcher(quiet=False) if live else Watcher(quiet=quiet)
 
 

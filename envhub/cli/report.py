@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from envhub.cli.options import debug_option, json_option, local_path
+from envhub.cli.output import echo_error
 from envhub.errors import printable
 from envhub.results.report.page import report
 
@@ -38,4 +39,4 @@ def command(directory: Path, *, out: Path | None, open_it: bool, as_json: bool) 
     else:
         click.echo(printable(str(path)))
     if open_it and not webbrowser.open(path.as_uri()):
-        click.echo(printable(f"No browser was found here: open {path.as_uri()} in one."), err=True)
+        echo_error(printable(f"No browser was found here: open {path.as_uri()} in one."))

@@ -5,13 +5,13 @@ from dataclasses import asdict
 
 import click
 
-from envhub.cli.options import debug_option, escaped, excerpt, json_option
+from envhub.cli.options import WholeNumber, debug_option, escaped, excerpt, json_option
 from envhub.sources.hub import Found, Hub
 
 
 @click.command("search")
 @click.argument("words", nargs=-1)
-@click.option("--limit", type=click.IntRange(1, 100), default=20, help="Maximum number of results.")
+@click.option("--limit", type=WholeNumber(1, 100), default=20, help="Maximum number of results.")
 @json_option
 @debug_option
 def command(words: tuple[str, ...], *, limit: int, as_json: bool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from envhub.cli.options import debug_option, debugging, json_option, local_path, require_option
+from envhub.cli.output import echo_error
 from envhub.cli.table import render
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
@@ -45,7 +46,7 @@ def check_requirements(requirements: Sequence[Requirement], run: Run) -> None:
     if not run.complete:
         said.append("The run is not complete.")
     for text in said:
-        click.echo(printable(text), err=True)
+        echo_error(printable(text))
     if said:
         raise SystemExit(ExitCode.FOUND)
 
@@ -68,7 +69,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
     click.echo(printable(header(run.info, summary)))
     click.echo(render(summary))
     for text in _first_errors(run):
-        click.echo(printable(text), err=True)
+        echo_error(printable(text))
     click.echo(printable(f"\n{line}\n{run.directory}"))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from envhub.cli.options import (
     COLUMNS,
     SPACE_COLUMNS,
+    WholeNumber,
     debug_option,
     env_arg_option,
     excerpt,
@@ -28,7 +29,7 @@ from envhub.errors import EnvHubError, UsageError, WorkerError
 from envhub.evaluation.outcome import Outcome
 from envhub.evaluation.plan import limited, select
 from envhub.host.loading import Description, LazySpec, describe
-from envhub.types import Argument, Limits, SourceOptions, Task, WorkerSpec
+from envhub.types import MAX_HORIZON, Argument, Limits, SourceOptions, Task, WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.worker.envcalls import success_of
 
@@ -39,10 +40,10 @@ _STEPS = 1000
 @click.command("try")
 @click.argument("ref")
 @click.option("--task", show_default="the first", help="Task to run.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of the episode.")
+@click.option("--seed", type=WholeNumber(min=0), default=0, help="Seed of the episode.")
 @click.option(
     "--max-steps",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1, max=MAX_HORIZON),
     show_default="the task's horizon, or 1000 if it has none",
     help="Stop after this many steps.",
 )

@@ -11,6 +11,8 @@ from envhub.types import Benchmark, Task
 
 _MAX_EPISODES = 1_000_000
 """The episodes of a run: more would need weeks, and their plan gigabytes."""
+_MAX_SEED = 2**63 - 1
+"""The largest that can be sent to a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +69,16 @@ def make_plan(
     count = benchmark.episodes if episodes is None else episodes
     if count < 1:
         raise UsageError(f"--episodes must be at least 1, found {count}.")
-    if not 0 <= seed <= 2**63 - 1 - count:
-        raise UsageError(f"--seed must be a whole number from 0 on, found {seed}.")
     total = count * len({task.name for listed in chosen.values() for task in listed})
     if total > _MAX_EPISODES:
         raise UsageError(
             f"--episodes {count} are {total:,} episodes in all, and a run has at most "
             f"{_MAX_EPISODES:,}: choose fewer, or fewer tasks."
+        )
+    if not 0 <= seed <= _MAX_SEED - count:
+        raise UsageError(
+            f"--seed must be a whole number from 0 to {_MAX_SEED - count}, so that every episode "
+            f"has one, found {seed}."
         )
     first_suite: dict[str, str] = {}
     for suite, listed in chosen.items():

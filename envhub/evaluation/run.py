@@ -29,8 +29,9 @@ from envhub.results.journal import (
     read_records,
     read_run,
 )
-from envhub.results.manifest import check_same, check_shape
+from envhub.results.manifest import check_same
 from envhub.results.run import Run
+from envhub.results.schema import check_shape
 from envhub.results.seal import check_key, is_sealed, key_path, seal
 from envhub.results.summary import to_json
 from envhub.sources.find import find_source
@@ -197,6 +198,8 @@ def _evaluate(
     files = _identify(source, directory)
     if before is not None:
         check_same(before, foresee(request, files), directory)
+        if _is_finished(before, directory) and not os.access(directory, os.W_OK):
+            return Run(directory, before)  # nothing is left to play, and nothing can be written
     # Held before anything is written there, the log of the first worker included.
     with closing(Journal(directory)) as journal:
         if before is None and has_records(directory):
@@ -367,6 +370,12 @@ def _recorded_variables(
 
 def _is_done(record: EpisodeRecord | None) -> bool:
     return record is not None and record.status == "ok"
+
+
+def _is_finished(manifest: Mapping[str, Any], directory: Path) -> bool:
+    """Whether every planned episode was played without an error."""
+    run = Run(directory, manifest)
+    return run.complete and all(map(_is_done, run.records()))
 
 
 def _is_left_over(directory: Path) -> bool:

@@ -20,16 +20,17 @@ import shutil
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from msgspec import ValidationError, convert
 
 from envhub.errors import RunDirectoryError
 from envhub.files import write_whole
-from envhub.records import Episode, EpisodeError, EpisodeRecord
+from envhub.records import Episode, EpisodeRecord
+from envhub.results.schema import describe
 from envhub.wire.values import Array
 
 FORMAT = 1
@@ -254,18 +255,47 @@ def read_run(directory: Path) -> dict[str, Any]:
         RunDirectoryError: The directory has no run, or one of another format.
     """
     try:
-        with (directory / "run.json").open("rb") as file:
+        with _open(directory / "run.json") as file:
             content = json.loads(file.read(_MAX_MANIFEST))
     except FileNotFoundError:
-        raise RunDirectoryError(f"{directory} is not a run: it has no run.json.") from None
-    except (OSError, ValueError, RecursionError) as exc:
-        raise RunDirectoryError(f"{directory}/run.json cannot be read: {exc}.") from exc
-    version = content.get("format") if isinstance(content, dict) else None
-    if version != FORMAT:
         raise RunDirectoryError(
-            f"{directory} has the format {version!r}; this version of EnvHub reads {FORMAT}."
+            f"{directory} is not a run: it has no run.json. `envhub runs DIR` lists the runs in a "
+            "directory."
+        ) from None
+    except OSError as exc:
+        raise RunDirectoryError(
+            f"{directory}/run.json cannot be read: {exc.strerror or exc}. Name a run's directory."
+        ) from exc
+    except (ValueError, RecursionError) as exc:
+        raise RunDirectoryError(
+            f"{directory}/run.json is damaged: {exc}. Restore the file, or start a new run in "
+            "another directory."
+        ) from exc
+    version = content.get("format") if isinstance(content, dict) else None
+    if type(version) is not int or version != FORMAT:
+        raise RunDirectoryError(
+            f"{directory} has the format {_shown(version)}; this version of EnvHub reads {FORMAT}. "
+            "Use the version that wrote it."
         )
     return dict(content)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _open(path: Path) -> BinaryIO:
+    """Open a regular file for reading; anything else could never end, or wait for a writer.
+
+    Raises:
+        OSError: It is something else, or cannot be read.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file")
+    return file
 
 
 def read_records(directory: Path, planned: Planned) -> dict[int, EpisodeRecord]:
@@ -278,22 +308,31 @@ def read_records(directory: Path, planned: Planned) -> dict[int, EpisodeRecord]:
     path = directory / "episodes.jsonl"
     if not path.exists():
         return records
-    with path.open("rb") as file:
+    with _readable_errors(path, "read"), _open(path) as file:
         for count, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 break  # torn
             try:
-                content = json.loads(line)
-                episode = planned[content["task"], content["episode"]]
-                record = record_from_json(content, episode.number)
-                _check_planned(record, episode)
-            except (ValueError, KeyError, TypeError, RecursionError) as exc:
+                record = _planned_record(json.loads(line), planned)
+            except (ValueError, RecursionError) as exc:
                 raise RunDirectoryError(
-                    f"{path}, line {count}, is not a record of this run: {type(exc).__name__}: "
-                    f"{exc}. Delete the line; --resume then runs the episode again."
+                    f"{path}, line {count}, is not a record of this run: {exc}. Delete the line; "
+                    "--resume then runs the episode again."
                 ) from exc
-            records[episode.number] = record
+            records[record.number] = record
     return records
+
+
+def _planned_record(content: object, planned: Planned) -> EpisodeRecord:
+    record = record_from_json(content)
+    try:
+        episode = planned[record.task, record.episode]
+    except KeyError:
+        raise ValueError(
+            f"episode {record.episode} of task {record.task!r} is not in the plan"
+        ) from None
+    _check_planned(record, episode)
+    return replace(record, number=episode.number)
 
 
 def _check_planned(record: EpisodeRecord, episode: Episode) -> None:
@@ -312,15 +351,19 @@ def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
     return content
 
 
-def record_from_json(content: Mapping[str, Any], number: int) -> EpisodeRecord:
-    """Return the record of a line of `episodes.jsonl`."""
+def record_from_json(content: object, number: int = -1) -> EpisodeRecord:
+    """Return the record of a line of `episodes.jsonl`; unknown fields are ignored.
+
+    Raises:
+        ValueError: It is not a record; says which field is missing or of another type.
+    """
+    if not isinstance(content, dict):
+        raise ValueError("it is not a JSON object")
     values = {_KEYS.get(key, key): value for key, value in content.items()}
-    error = values.pop("error")
-    made = EpisodeRecord(**values, error=EpisodeError(**error) if error else None, number=number)
     try:
-        return convert(asdict(made), EpisodeRecord)
+        return convert({**values, "number": number}, EpisodeRecord)
     except ValidationError as exc:
-        raise TypeError(str(exc)) from exc
+        raise ValueError(describe(exc).replace("return_", "return")) from exc
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """The content of `run.json`: the request, the code and packages used, and a digest of both.
 
-`docs/runs.md` describes every field.
+`results.schema` has its fields, and `docs/runs.md` describes them.
 """
 
 import hashlib
@@ -9,9 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
-
-from msgspec import Meta, ValidationError, convert
+from typing import Any
 
 import envhub
 from envhub.errors import RunDirectoryError
@@ -23,7 +21,7 @@ from envhub.sandbox.differences import conditions, differences
 from envhub.sources.find import locate
 from envhub.sources.fingerprint import hash_file
 from envhub.sources.siblings import hash_siblings
-from envhub.types import Argument, Confinement, FileSource, Placement, PolicySource, WorkerSpec
+from envhub.types import Argument, Confinement, FileSource, PolicySource, WorkerSpec
 from envhub.wire.messages import Loaded
 
 _SHOWN = 80
@@ -172,73 +170,6 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # too long for a path, or with a null character in it
         return False
-
-
-class _Benchmark(TypedDict):
-    kind: str
-    name: str
-    files: dict[str, str]
-    env_args: dict[str, Argument]
-    plugins: list[str]
-
-
-class _Task(TypedDict):
-    horizon: int
-    success: str
-    init_states: Annotated[int, Meta(ge=0)]
-
-
-class _Plan(TypedDict):
-    suites: dict[str, list[str]]
-    episodes: Annotated[int, Meta(ge=1)]
-    seed: Annotated[int, Meta(ge=0)]
-    max_steps: int | None
-    reuse: str
-    tasks: dict[str, _Task]
-
-
-class _Policy(TypedDict):
-    kind: str
-    ref: str
-    path: str | None
-    sha256: str | None
-    imports: dict[str, str]
-    args: dict[str, Argument]
-    files: dict[str, str]
-    directory: str
-    batch: int | None
-    placement: Placement | None
-
-
-class _Runtime(TypedDict):
-    key: str | None
-    packages: dict[str, str]
-
-
-class _Manifest(TypedDict):
-    created: datetime
-    benchmark: _Benchmark
-    plan: _Plan
-    policy: _Policy
-    runtime: _Runtime
-    protocol: str
-
-
-def check_shape(manifest: Mapping[str, Any], directory: Path) -> None:
-    """Refuse a `run.json` that lacks what a run is compared by, or has something else there.
-
-    Raises:
-        RunDirectoryError: It does; says where.
-    """
-    try:
-        convert(manifest, _Manifest)
-        tasks = {task for suite in manifest["plan"]["suites"].values() for task in suite}
-        if tasks != set(manifest["plan"]["tasks"]):
-            raise ValidationError("The suites name other tasks than there are - at `$.plan.suites`")
-    except ValidationError as exc:
-        raise RunDirectoryError(
-            f"{directory}/run.json is damaged: {exc}. Start a new run in another directory."
-        ) from exc
 
 
 def check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Path) -> None:

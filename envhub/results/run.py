@@ -9,6 +9,7 @@ from envhub.records import EpisodeRecord
 from envhub.results.journal import PlannedEpisodes, read_records, read_run
 from envhub.results.notebook import to_html, to_pandas
 from envhub.results.paste import planned_episodes
+from envhub.results.schema import check_shape
 from envhub.results.summary import Summary, summarize
 
 
@@ -64,6 +65,9 @@ def open_run(directory: str | Path) -> Run:
     """Open the run in a directory.
 
     Raises:
-        RunDirectoryError: The directory has no run.
+        RunDirectoryError: The directory has no run, or a damaged one.
     """
-    return Run(Path(directory), read_run(Path(directory)))
+    place = Path(directory)
+    info = read_run(place)
+    check_shape(info, place)
+    return Run(place, info)

@@ -2,11 +2,25 @@
 
 from envhub.results.summary import Line, Summary
 
+WIDTH = 80
+"""Columns, where it is not known how many there are."""
 _BAR = 20
+_NAME, _BARS, _RETURN, _STEPS, _ERRORS = 0, 3, 5, 6, 7
+"""The columns that make room in a narrow table; their places in `HEAD`."""
+_GAP = 2
+_LONG = 1e8
+"""Returns from here on are written with an exponent."""
+_INDENT = " " * 4
 
 
-def render(summary: Summary) -> str:
-    """Render the rates with their intervals, by task, by suite and overall."""
+def render(summary: Summary, width: int = WIDTH) -> str:
+    """Render the rates with their intervals, by task, by suite and overall.
+
+    Args:
+        summary: The results.
+        width: The columns that the table may take. The bar goes first; then errors get lines of
+            their own, and names that are too long; at last steps and returns go.
+    """
     several = len(summary.suites) > 1
     rows: list[tuple[str, ...]] = [HEAD]
     rows += [
@@ -18,7 +32,7 @@ def render(summary: Summary) -> str:
         rows.extend(row(str(line.suite), line) for line in summary.suites)
         ruled.add(len(rows))
     rows.append(row("overall", summary.overall))
-    return "\n".join(_aligned(rows, ruled))
+    return "\n".join(_fit(rows, ruled, width))
 
 
 HEAD = ("", "success", "95 % interval", "", "episodes", "return", "steps", "errors")
@@ -38,10 +52,16 @@ def row(name: str, line: Line) -> tuple[str, ...]:
         f"{line.ci_low:.1%} - {line.ci_high:.1%}" if has_interval else "-",
         _bar(line),
         str(line.n),
-        f"{line.mean_return:.2f}" if line.mean_return is not None else "-",
+        _return(line.mean_return),
         f"{line.mean_steps:.1f}" if line.mean_steps is not None else "-",
         errors,
     )
+
+
+def _return(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if abs(value) < _LONG else f"{value:.3e}"
 
 
 def _bar(line: Line) -> str:
@@ -51,16 +71,58 @@ def _bar(line: Line) -> str:
     return "█" * full + "·" * (_BAR - full)
 
 
-def _aligned(rows: list[tuple[str, ...]], ruled: set[int]) -> list[str]:
-    """Align the columns, numbers to the right, with a rule before each row in `ruled`."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+def _fit(rows: list[tuple[str, ...]], ruled: set[int], width: int) -> list[str]:
+    """Lay the rows out in the first of several ways that is not too wide."""
+    for kept in (_without(), _without(_BARS), _without(_BARS, _ERRORS)):
+        widths = _widths(rows, kept)
+        if _total(widths) <= width:
+            return _lines(rows, ruled, kept, widths)
+    for more in ((), (_STEPS,), (_STEPS, _RETURN)):
+        kept = _without(_BARS, _ERRORS, *more)
+        widths = _widths(rows, kept)
+        room = width - _total({**widths, _NAME: 0})
+        if room >= len("overall"):
+            break
+    names = [len(cells[_NAME]) for cells in rows if len(cells[_NAME]) <= room]
+    widths[_NAME] = max([*names, len("overall")])
+    return _lines(rows, ruled, kept, widths)
+
+
+def _without(*dropped: int) -> list[int]:
+    return [column for column in range(len(HEAD)) if column not in dropped]
+
+
+def _widths(rows: list[tuple[str, ...]], kept: list[int]) -> dict[int, int]:
+    return {column: max(len(cells[column]) for cells in rows) for column in kept}
+
+
+def _total(widths: dict[int, int]) -> int:
+    return sum(widths.values()) + _GAP * (len(widths) - 1)
+
+
+def _lines(
+    rows: list[tuple[str, ...]], ruled: set[int], kept: list[int], widths: dict[int, int]
+) -> list[str]:
+    """Align the columns, numbers to the right, with a rule before each row in `ruled`.
+
+    A name that is too wide, and errors without a column, have a line of their own.
+    """
     lines: list[str] = []
-    for index, texts in enumerate(rows):
-        cells = [
-            f"{text:<{width}}" if column in (0, 3, 7) else f"{text:>{width}}"
-            for column, (text, width) in enumerate(zip(texts, widths, strict=True))
-        ]
+    for index, cells in enumerate(rows):
         if index in ruled:
-            lines.append("─" * sum(widths, 2 * (len(widths) - 1)))
-        lines.append("  ".join(cells).rstrip())
+            lines.append("─" * _total(widths))
+        name, errors = cells[_NAME], cells[_ERRORS]
+        if len(name) > widths[_NAME]:
+            lines.append(name)
+            name = ""
+        texts = {**dict(enumerate(cells)), _NAME: name}
+        aligned = [
+            f"{texts[column]:<{widths[column]}}"
+            if column in (_NAME, _BARS, _ERRORS)
+            else f"{texts[column]:>{widths[column]}}"
+            for column in kept
+        ]
+        lines.append((" " * _GAP).join(aligned).rstrip())
+        if _ERRORS not in kept and errors and index:
+            lines.append(f"{_INDENT}errors: {errors}")
     return lines

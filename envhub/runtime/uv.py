@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -44,6 +44,7 @@ def run_uv(
     subject: str,
     requirements: Iterable[str],
     line: str,
+    on_line: Callable[[str], None] | None = None,
 ) -> str:
     """Run uv with the user's own settings and nothing else.
 
@@ -54,6 +55,8 @@ def run_uv(
         subject: The thing to be built, as errors call it.
         requirements: The requirements that uv works on.
         line: The command that tries again, for errors.
+        on_line: Receives each line of uv's standard error as it comes; then uv has no standard
+            input, and its standard output is not kept.
 
     Returns:
         The standard output.
@@ -65,13 +68,51 @@ def run_uv(
     # uv has an option for this, but no variable.
     options = ["--no-index"] if variables.pop("UV_NO_INDEX", "") and arguments[0] == "pip" else []
     argv = [find_uv(), *arguments, *options]
-    done = process.run_bytes(argv, stdin.encode(), timeout=_TIMEOUT, env=variables, cwd=directory)
+    done: process.Finished | None
+    if on_line is not None:
+        done = process.run_lines(argv, on_line, timeout=_TIMEOUT, env=variables, cwd=directory)
+    else:
+        done = _run(argv, stdin, variables, directory)
     if done is None:
         problem = f"{subject} cannot be built: {argv[0]} did not start, or did not end."
         raise RuntimeUnavailable(problem, "See: envhub doctor")
     if done.code:
-        raise _failure(done.stderr.decode(errors="replace"), subject, requirements, line)
-    return done.stdout.decode(errors="replace")
+        raise _failure(done.stderr, subject, requirements, line)
+    return done.stdout
+
+
+def _run(
+    argv: Sequence[str | Path], stdin: str, variables: Mapping[str, str], directory: Path
+) -> process.Finished | None:
+    done = process.run_bytes(argv, stdin.encode(), timeout=_TIMEOUT, env=variables, cwd=directory)
+    if done is None:
+        return None
+    stdout, stderr = (text.decode(errors="replace") for text in (done.stdout, done.stderr))
+    return process.Finished(done.code, stdout, stderr)
+
+
+class Downloads:
+    """Follows what uv says of its downloads; small ones are not worth a word to it."""
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress = progress
+        self._sizes: dict[str, float] = {}
+        self._done = 0.0
+
+    def on_line(self, line: str) -> None:
+        """Take a line of uv's; report what was downloaded, and how much is on its way."""
+        if found := _DOWNLOADING.match(line):
+            self._sizes[found[1]] = float(found[2]) * _BYTES[found[3]] / 10**6
+        elif (found := _DOWNLOADED.match(line)) and found[1] in self._sizes:
+            self._done += self._sizes[found[1]]
+            total = sum(self._sizes.values())
+            self._progress(f"  {found[1]}: {self._done:,.1f} of {total:,.1f} MB downloaded")
+
+
+_DOWNLOADING = re.compile(r"\s*Downloading (\S+) \(([\d.]+)(B|KiB|MiB|GiB)\)")
+_DOWNLOADED = re.compile(r"\s*Downloaded (\S+)")
+_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_NARRATION = ("Using Python ", "Resolved ", "Downloading ", "Downloaded ", "Prepared ")
 
 
 def _failure(
@@ -99,7 +140,7 @@ def _clean_lines(stderr: str) -> list[str]:
     """Return the lines that uv printed, without decoration and warnings."""
     lines = [re.sub(r"^[^\w'\"`(<]+", "", line).strip() for line in stderr.splitlines()]
     texts = [line.removeprefix("error: ").removeprefix("cause: ") for line in lines]
-    return [text for text in texts if text and not text.startswith("warning:")]
+    return [text for text in texts if text and not text.startswith(("warning:", *_NARRATION))]
 
 
 def _named_requirement(output: str, requirements: Iterable[str]) -> str | None:

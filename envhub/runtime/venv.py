@@ -19,7 +19,7 @@ from envhub.runtime.installed import OWN, refuse_foreign_envhub, worker_needs
 from envhub.runtime.own_packages import copy_packages
 from envhub.runtime.pins import Pins
 from envhub.runtime.resolve import here
-from envhub.runtime.uv import run_uv
+from envhub.runtime.uv import Downloads, run_uv
 from envhub.types import Interpreter
 
 KIND = "runtimes"
@@ -54,9 +54,10 @@ def ensure_runtime(
     def build(place: Path) -> dict[str, Any]:
         began = time.monotonic()
         progress(f"Building the runtime of {name} ({len(complete.pins)} packages) ...")
-        _install(complete, place, name, line)
+        _install(complete, place, name, line, progress)
         seconds = time.monotonic() - began
-        progress(f"Built the runtime of {name} in {seconds:.1f} s.")
+        size = f"{len(complete.pins)} packages, {build_cache.size_of(place) / 10**6:,.0f} MB"
+        progress(f"Built the runtime of {name} in {seconds:.1f} s: {size}.")
         return {
             "for": name,
             "python": here()[0],
@@ -77,7 +78,9 @@ def key_of(pins: Pins) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _install(pins: Pins, place: Path, name: str, line: str) -> None:
+def _install(
+    pins: Pins, place: Path, name: str, line: str, progress: Callable[[str], None]
+) -> None:
     """Install the pins with uv. No installed code runs; even compiling is done from outside."""
     pins_file, work = place / "pins.txt", place / "work"
     pins_file.write_text(pins.text(), encoding="utf-8")
@@ -94,11 +97,12 @@ def _install(pins: Pins, place: Path, name: str, line: str) -> None:
     before = _startup_files(venv)
     run_uv(
         [
-            *("pip", "install", "--python", venv, "--require-hashes", "--no-deps", "--quiet"),
+            *("pip", "install", "--python", venv, "--require-hashes", "--no-deps"),
             *("--link-mode", "copy", "--no-compile-bytecode", "--no-python-downloads"),
             *_wheels_only(pins),
             *("-r", pins_file),
         ],
+        on_line=Downloads(progress).on_line,
         **common,
     )
     work.rmdir()

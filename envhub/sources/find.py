@@ -172,7 +172,7 @@ def _locate(ref: PathRef, path: Path) -> FileSource:
             raise UsageError(f"{ref} has no env.py: name the file that makes its envs.")
         path /= "env.py"
     elif not path.exists():
-        raise UsageError(f"{ref} does not exist.")
+        raise UsageError(f"{ref} does not exist. Check the path.")
     elif path.suffix != ".py" or not path.is_file():
         raise UsageError(f"{ref} is not a Python file: name a .py file or a directory.")
     size = path.stat().st_size

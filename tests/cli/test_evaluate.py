@@ -1005,7 +1005,13 @@ class TestSmallDisk:
         before = snapshot(seen)
         small_disk.remount("ro")
         answer = envhub("eval", "--resume", disk / "run", disk=small_disk)
-        refused(answer, 2, f"{disk}/run cannot be written: Read-only file system.")
+        assert (answer.code, answer.err) == (0, "")  # it is finished: there is nothing to write
+        assert answer == envhub("show", disk / "run", disk=small_disk)
         answer = envhub("eval", "./run_walk", "--out", disk / "other", disk=small_disk)
         refused(answer, 2, f"{disk}/other cannot be written: Read-only file system.")
         assert snapshot(seen) == before
+        small_disk.remount("rw")
+        (seen / "run" / "episodes.jsonl").write_text("")
+        small_disk.remount("ro")
+        answer = envhub("eval", "--resume", disk / "run", disk=small_disk)
+        refused(answer, 2, f"{disk}/run cannot be written: Read-only file system.")

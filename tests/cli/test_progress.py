@@ -286,8 +286,8 @@ class TestTerminal:
         assert screen.cursor
         lines = screen.text.split("\n")
         assert lines[0] == "No --policy: evaluating random actions."
-        assert lines[1] == f"{WALK}, policy random"
-        assert lines[2].split()[:4] == ["success", "95", "%", "interval"]
+        assert f"{WALK}, policy random" in "".join(lines[1:3])  # folded if the path is long
+        assert any(line.split()[:4] == ["success", "95", "%", "interval"] for line in lines[2:4])
         assert lines[-2:] == [str(out), ""]
         assert "━" not in screen.text
         assert "#" not in screen.text

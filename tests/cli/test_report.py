@@ -33,8 +33,9 @@ def test_a_browser_that_is_not_there(run):
 
 
 def test_where_there_is_no_run(tmp_path):
-    said = f"envhub: {tmp_path} is not a run: it has no run.json.\n"
-    assert envhub("report", tmp_path) == Answer(2, "", said)
+    answer = envhub("report", tmp_path)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"envhub: {tmp_path} is not a run: it has no run.json. ")
 
 
 def test_a_file_that_cannot_be_written(run):

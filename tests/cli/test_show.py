@@ -50,8 +50,12 @@ def test_a_run_that_is_under_way(shown, tmp_path):
 
 
 def test_where_there_is_no_run(tmp_path):
-    said = f"envhub: {tmp_path} is not a run: it has no run.json.\n"
-    assert envhub("show", tmp_path) == Answer(2, "", said)
+    answer = envhub("show", tmp_path)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == (
+        f"envhub: {tmp_path} is not a run: it has no run.json. `envhub runs DIR` lists the runs in "
+        "a directory.\n"
+    )
 
 
 def test_requirements_for_ci(shown):

@@ -14,7 +14,7 @@ CHANGES = {
     "args": ("benchmark", "env_args", {"size": 3}, "--env-arg (size none, 3)"),
     "plugins": ("benchmark", "plugins", ["mine"], "ENVHUB_PLUGINS (none, ['mine'])"),
     "seed": ("plan", "seed", 5, "--seed (0, 5)"),
-    "reuse": ("plan", "reuse", "never", "the reuse of envs (task, never)"),
+    "reuse": ("plan", "reuse", "rebuild", "the reuse of envs (reset, rebuild)"),
     "package": ("runtime", "packages", {"mujoco": "3.3.2"}, "packages (mujoco 3.3.0, 3.3.2)"),
 }
 

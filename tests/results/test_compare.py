@@ -50,6 +50,7 @@ def test_other_numbers_of_episodes_meet_in_the_first(make_run):
 def test_a_task_that_only_one_run_has_is_left_out(make_run):
     def alone(info):
         del info["plan"]["tasks"]["far"]
+        info["plan"]["suites"] = {"s": ["near"]}
 
     a, b = make_run("a", near="10", far="11"), make_run("b", alone, near="11")
     assert compare(a, b).left_out == ("far",)

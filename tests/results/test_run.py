@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.journals import failed, record
+from support.run_json import MANIFEST
 
 import envhub
 from envhub import Run, open_run
@@ -19,13 +20,13 @@ SUITES = {"short": ["near", "back"], "long": ["far", "near"]}
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    tasks = {name: {"init_states": 0} for name in ("near", "back", "far")}
-    plan = {"suites": SUITES, "episodes": 2, "seed": 7, "tasks": tasks}
+    task = {"horizon": 5, "success": "once", "init_states": 0}
+    tasks = dict.fromkeys(("near", "back", "far"), task)
     info = {
-        "format": 1,
-        "plan": plan,
-        "benchmark": {"ref": "./<b>walk"},
-        "policy": {"kind": "named", "ref": "./steer.py", "args": {}},
+        **MANIFEST,
+        "plan": {**MANIFEST["plan"], "suites": SUITES, "seed": 7, "tasks": tasks},
+        "benchmark": {**MANIFEST["benchmark"], "ref": "./<b>walk"},
+        "policy": {**MANIFEST["policy"], "ref": "./steer.py"},
         "protocol": "sha256:" + "0" * 64,
     }
     write_json(tmp_path / "run.json", info)
@@ -83,7 +84,7 @@ def test_it_is_opened_by_text_and_by_path(directory):
 
 
 def test_there_is_no_run(tmp_path):
-    with pytest.raises(RunDirectoryError, match=r"is not a run: it has no run\.json\.$"):
+    with pytest.raises(RunDirectoryError, match=r"is not a run: it has no run\.json\. `envhub"):
         open_run(tmp_path)
 
 
@@ -114,7 +115,8 @@ def test_a_notebook_shows_the_table(directory):
 def test_a_notebook_shows_no_more_than_60_tasks(directory):
     content = json.loads((directory / "run.json").read_text())
     tasks = [f"{'long-' * 30}{index}" for index in range(100)]
-    content["plan"] |= {"suites": {"s": tasks}, "tasks": {t: {"init_states": 0} for t in tasks}}
+    fixed = content["plan"]["tasks"]["near"]
+    content["plan"] |= {"suites": {"s": tasks}, "tasks": dict.fromkeys(tasks, fixed)}
     write_json(directory / "run.json", content)
     shown = open_run(directory)._repr_html_()
     assert shown.count("<tr>") == 62  # with the head, and overall

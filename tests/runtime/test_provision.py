@@ -1,6 +1,7 @@
 """Benchmarks on interpreters that were built for them, with real uv and real workers."""
 
 import json
+import re
 import subprocess
 import sys
 from contextlib import suppress
@@ -11,7 +12,7 @@ from textwrap import dedent
 import pytest
 import uv
 from support.needs import SANDBOXES
-from support.wheels import pin
+from support.wheels import make_wheel, pin, serving, stand_ins
 
 import envhub
 from envhub.errors import (
@@ -262,6 +263,23 @@ def test_a_damaged_runtime_is_built_again(real_runtimes, gadget):
     assert Path(found.python).parents[2] == place
     assert module.exists()
     assert build_cache.is_whole(place)
+
+
+def test_building_shows_packages_and_megabytes(tmp_path, gadget, only_index, monkeypatch):
+    """As uv tells them of an index that has to be downloaded from."""
+    index = tmp_path / "index"
+    stand_ins(index)
+    make_wheel(index, "gadget", "1.0", {"gadget.txt": "x" * 3_000_000})
+    only_index(index)
+    for name in ("UV_CACHE_DIR", "ENVHUB_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    noted: list[str] = []
+    with serving(index) as address:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", f"{address}/simple")
+        decide(gadget, progress=noted.append)
+    assert "Building the runtime of gadget (5 packages) ..." in noted
+    assert "  gadget: 3.0 of 3.0 MB downloaded" in noted
+    assert re.fullmatch(r"Built the runtime of gadget in [\d.]+ s: 5 packages, 3 MB\.", noted[-1])
 
 
 # Pins beside the file

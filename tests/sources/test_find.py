@@ -52,8 +52,8 @@ def test_found(here, text, directory, file, name):
 
 
 BAD = {
-    "nothing": ("./nothing", "./nothing does not exist."),
-    "below a file": ("./env.py/x", "./env.py/x does not exist."),
+    "nothing": ("./nothing", "./nothing does not exist. Check the path."),
+    "below a file": ("./env.py/x", "./env.py/x does not exist. Check the path."),
     "no env.py": ("../empty", "../empty has no env.py: name the file that makes its envs."),
     "a directory called like a file": (
         "../not.py",
@@ -64,8 +64,8 @@ BAD = {
         "../empty/notes.txt is not a Python file: name a .py file or a directory.",
     ),
     "no file": ("../pipe.py", "../pipe.py is not a Python file: name a .py file or a directory."),
-    "a link to nowhere": ("../broken.py", "../broken.py does not exist."),
-    "a link to itself": ("../loop", "../loop does not exist."),
+    "a link to nowhere": ("../broken.py", "../broken.py does not exist. Check the path."),
+    "a link to itself": ("../loop", "../loop does not exist. Check the path."),
 }
 
 

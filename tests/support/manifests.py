@@ -12,8 +12,9 @@ INFO = {
     "created": "2026-01-01T12:00:00+00:00",
     "benchmark": {
         "ref": "./env",
+        "path": "/here/env/env.py",
         "name": "env",
-        "kind": "file",
+        "kind": "local",
         "files": {"env.py": "sha256:aa"},
         "env_args": {},
         "plugins": [],
@@ -23,10 +24,10 @@ INFO = {
         "episodes": 10,
         "seed": 0,
         "max_steps": None,
-        "reuse": "task",
+        "reuse": "reset",
         "tasks": {
-            "near": {"horizon": 10, "success": "any", "init_states": 0},
-            "far": {"horizon": 10, "success": "any", "init_states": 0},
+            "near": {"horizon": 10, "success": "once", "init_states": 0},
+            "far": {"horizon": 10, "success": "once", "init_states": 0},
         },
     },
     "policy": {
@@ -34,8 +35,10 @@ INFO = {
         "ref": "zero",
         "path": None,
         "sha256": None,
+        "imports": {},
         "args": {},
         "files": {},
+        "directory": "/here",
         "batch": None,
         "placement": "worker",
     },
@@ -46,7 +49,15 @@ INFO = {
         "packages": {"mujoco": "3.3.0"},
         "unmet": [],
     },
-    "protection": {"process": True, "sandbox": "none", "network": True},
+    "protection": {
+        "process": True,
+        "sandbox": "none",
+        "network": True,
+        "memory_mb": None,
+        "differences": None,
+    },
+    "limits": {"start": 300.0, "reset": 120.0, "step": 60.0, "act": 120.0, "close": 5.0},
+    "retries": 1,
     "protocol": "sha256:00",
 }
 

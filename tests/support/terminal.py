@@ -2,16 +2,18 @@
 
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 
-def at_terminal(command: Sequence[str | Path], answer: str) -> tuple[int, str]:
+def at_terminal(
+    command: Sequence[str | Path], answer: str = "", env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Run a command as at a terminal, and type an answer to what it asks."""
     master, slave = os.openpty()
     with subprocess.Popen(
-        command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
+        command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=env
     ) as process:
         os.close(slave)
         os.write(master, answer.encode() + b"\n")

@@ -5,8 +5,13 @@ import hashlib
 import io
 import tarfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from importlib import metadata
 from pathlib import Path
+from threading import Thread
 
 NEEDED = (
     "cloudpickle", "farama-notifications", "gymnasium", "msgspec", "numpy", "pluggy",
@@ -89,6 +94,25 @@ def stand_ins(index: Path) -> list[str]:
     """Empty packages for what a worker needs: enough for building, not for running."""
     versions = {name: metadata.version(name) for name in NEEDED}
     return [make_wheel(index, name, version) for name, version in versions.items()]
+
+
+@contextmanager
+def serving(index: Path) -> Iterator[str]:
+    """Serve an index on loopback; its address."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            return
+
+    handler = partial(Quiet, directory=str(index))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def pin(path: Path) -> str:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from envhub.results.report.content import commands, content, groups, protocol
-from envhub.results.run import open_run
+from envhub.results.run import Run, open_run
 
 
 @pytest.fixture
@@ -105,5 +105,6 @@ def test_a_policy_object_cannot_be_named_again(make_run):
     ],
 )
 def test_the_sandbox_and_how_it_differs(make_run, protection, shown):
-    run = open_run(make_run("kept", lambda info: info.update(protection=protection), near="1"))
+    kept = open_run(make_run("kept", near="1"))
+    run = Run(kept.directory, {**kept.info, "protection": protection})
     assert dict(protocol(run))["Sandbox"] == shown

@@ -32,10 +32,7 @@ class Tags(HTMLParser):
 
 
 def hostile(info):
-    """Foreign names everywhere that a run has one."""
-    plan = info["plan"]
-    plan["tasks"] = {HOSTILE: plan["tasks"]["near"]}
-    plan["suites"] = {HOSTILE: [HOSTILE]}
+    """Foreign text everywhere that a run can have it; names of tasks are refused, see below."""
     info["benchmark"] |= {
         "ref": HOSTILE,
         "files": {HOSTILE: HOSTILE},
@@ -47,7 +44,7 @@ def hostile(info):
 
 @pytest.fixture
 def attacked(make_run):
-    return open_run(make_run("attacked", hostile, **{HOSTILE: "10pe"}))
+    return open_run(make_run("attacked", hostile, near="10pe"))
 
 
 def test_foreign_text_stays_text(attacked, make_run):
@@ -56,6 +53,17 @@ def test_foreign_text_stays_text(attacked, make_run):
     assert seen.count("img") == 0
     assert seen.count("script") == tame.count("script") == 2
     assert not any(name.startswith("on") for _, attributes in seen.seen for name in attributes)
+
+
+def test_names_that_no_task_can_have_are_refused(make_run):
+    def named(info):
+        info["plan"] |= {
+            "tasks": {HOSTILE: info["plan"]["tasks"]["near"]},
+            "suites": {HOSTILE: [HOSTILE]},
+        }
+
+    with pytest.raises(RunDirectoryError, match=r"plan\.suites"):
+        open_run(make_run("named", named))
 
 
 def test_only_its_own_script_and_style_are_allowed(attacked):

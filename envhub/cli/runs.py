@@ -1,0 +1,127 @@
+"""`envhub runs`: list the runs in a directory."""
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from textwrap import TextWrapper
+
+import click
+
+from envhub.cli.options import debug_option, json_option, local_path, one_line
+from envhub.errors import ExitCode, RunDirectoryError, UsageError
+from envhub.results.paste import describe_policy, planned_episodes
+from envhub.results.run import open_run
+
+_DEFAULT = Path("runs")
+_WIDTH = 80
+_INDENT = " " * 4
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A run, in a few words; only its directory and the error if it cannot be read."""
+
+    run: str
+    created: str | None = None
+    ref: str | None = None
+    policy: str | None = None
+    episodes: int | None = None
+    """Those that have a record."""
+    planned: int | None = None
+    rate: float | None = None
+    complete: bool = False
+    error: str | None = None
+
+
+@click.command("runs")
+@click.argument("directory", metavar="[DIR]", required=False, callback=local_path)
+@json_option
+@debug_option
+@click.pass_context
+def command(context: click.Context, /, directory: Path | None, *, as_json: bool) -> None:
+    """List the runs in DIR, the oldest first; without DIR, those in ./runs.
+
+    \b
+    Examples:
+        envhub runs
+        envhub runs results --json
+    """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    listed = _list(directory or _DEFAULT, must_exist=directory is not None)
+    if as_json:
+        click.echo(json.dumps({"runs": [asdict(run) for run in listed]}, indent=2))
+    elif listed:
+        click.echo("\n".join(_text(run) for run in listed))
+    else:
+        click.echo(one_line(f"No runs in {directory or _DEFAULT}. `envhub eval REF` makes one."))
+    if any(run.error for run in listed):
+        context.exit(ExitCode.FOUND)
+
+
+def _list(directory: Path, *, must_exist: bool) -> list[Listed]:
+    """List the directory itself if it is a run, else the runs in it.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    if (directory / "run.json").exists():
+        return [_describe(directory)]
+    try:
+        folders = sorted(path for path in directory.iterdir() if (path / "run.json").exists())
+    except FileNotFoundError:
+        if not must_exist:
+            return []
+        raise UsageError(f"{directory} does not exist. Name a directory with runs in it.") from None
+    except OSError as exc:
+        raise UsageError(f"{directory} cannot be read: {exc.strerror}.") from exc
+    return sorted(map(_describe, folders), key=lambda run: _time(run.created))
+
+
+def _describe(directory: Path) -> Listed:
+    try:
+        run = open_run(directory)
+        overall = run.summary().overall
+    except RunDirectoryError as exc:
+        return Listed(str(directory), error=str(exc))
+    recorded, planned = overall.n + overall.errors, planned_episodes(run.info["plan"])
+    return Listed(
+        run=str(directory),
+        created=run.info["created"],
+        ref=run.info["benchmark"]["ref"],
+        policy=describe_policy(run.info["policy"]),
+        episodes=recorded,
+        planned=planned,
+        rate=overall.rate,
+        complete=recorded == planned,
+    )
+
+
+def _time(created: str | None) -> float:
+    return datetime.fromisoformat(created).timestamp() if created else 0.0
+
+
+def _text(run: Listed) -> str:
+    """The results and the directory, then what was evaluated; a long name has its own line."""
+    if run.created is None:
+        return _fold(run.run, str(run.error))
+    when = datetime.fromisoformat(run.created).astimezone().strftime("%Y-%m-%d %H:%M")
+    rate = f"{run.rate:.1%}" if run.rate is not None else "-"
+    state = "complete" if run.complete else "incomplete"
+    first = f"{when}  {rate:>6}  {f'{run.episodes} of {run.planned}':>11}  {state:<10}"
+    what = f"{run.ref}, policy {run.policy}"
+    if len(first) + 2 + len(run.run) <= _WIDTH:
+        return _fold(f"{first}  {run.run}", what)
+    return _fold(first.rstrip(), run.run, what)
+
+
+def _fold(first: str, *others: str) -> str:
+    """A line, and below it others; names that are too long for a line are not broken."""
+    wrapper = TextWrapper(
+        width=_WIDTH,
+        initial_indent=_INDENT,
+        subsequent_indent=_INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    lines = [line for text in others for line in wrapper.wrap(one_line(text))]
+    return "\n".join((one_line(first), *lines))

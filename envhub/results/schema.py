@@ -1,0 +1,151 @@
+"""The fields of `run.json` and their types. `docs/runs.md` describes each, and a test compares."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
+
+from msgspec import Meta, ValidationError, convert
+
+from envhub.errors import RunDirectoryError
+from envhub.types import NAME, Placement, SandboxKind
+
+Name = Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z")]
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class BenchmarkFields(TypedDict):
+    """Which benchmark was evaluated."""
+
+    ref: str
+    path: str | None
+    name: str
+    kind: Literal["local", "plugin", "hub"]
+    files: dict[str, str]
+    package: NotRequired[str]
+    repo: NotRequired[str]
+    commit: NotRequired[str]
+    endpoint: NotRequired[str]
+    proof: NotRequired[Literal["git", "listing"]]
+    consent: NotRequired[Literal["flag", "ledger"]]
+    env_args: dict[str, Any]
+    plugins: list[str]
+
+
+class TaskFields(TypedDict):
+    """What is fixed of a task."""
+
+    horizon: Positive
+    success: Literal["once", "at_end", "ever"]
+    init_states: Count
+
+
+class PlanFields(TypedDict):
+    """Which episodes were planned."""
+
+    suites: dict[Name, list[Name]]
+    episodes: Positive
+    seed: Count
+    max_steps: Positive | None
+    reuse: Literal["reset", "rebuild"]
+    tasks: dict[Name, TaskFields]
+
+
+class PolicyFields(TypedDict):
+    """Which policy was evaluated."""
+
+    kind: Literal["named", "object"]
+    ref: str
+    path: str | None
+    sha256: str | None
+    imports: dict[str, str]
+    args: dict[str, Any]
+    files: dict[str, str]
+    directory: str
+    batch: int | None
+    placement: Placement | None
+
+
+class RuntimeFields(TypedDict):
+    """The interpreter of the workers."""
+
+    kind: Literal["here", "isolated"]
+    key: str | None
+    python: str
+    packages: dict[str, str]
+    unmet: list[str]
+
+
+class MachineFields(TypedDict):
+    """What the last bits of a result can depend on."""
+
+    arch: str
+    cpu: str | None
+    flags: list[str]
+    libc: str | None
+    openblas: str | None
+    gl: str | None
+
+
+class ProtectionFields(TypedDict):
+    """How the benchmark's code was confined."""
+
+    process: bool
+    sandbox: SandboxKind
+    network: bool
+    memory_mb: int | None
+    differences: NotRequired[list[str] | None]
+
+
+class LimitFields(TypedDict):
+    """Seconds after which a process that does not answer is ended."""
+
+    start: float
+    reset: float
+    step: float
+    act: float
+    close: float
+
+
+class ManifestFields(TypedDict):
+    """The content of `run.json`."""
+
+    format: int
+    envhub: str
+    created: datetime
+    benchmark: BenchmarkFields
+    plan: PlanFields
+    policy: PolicyFields
+    runtime: RuntimeFields
+    machine: NotRequired[MachineFields]
+    protection: ProtectionFields
+    limits: LimitFields
+    retries: Count
+    protocol: str
+    seal: NotRequired[str | None]
+
+
+def check_shape(manifest: Mapping[str, Any], directory: Path) -> None:
+    """Refuse a `run.json` that lacks a field, or has something else there. Others are ignored.
+
+    Raises:
+        RunDirectoryError: It does; says where.
+    """
+    try:
+        convert(manifest, ManifestFields)
+        tasks = {task for suite in manifest["plan"]["suites"].values() for task in suite}
+        if tasks != set(manifest["plan"]["tasks"]):
+            raise ValidationError("The suites name other tasks than there are - at `$.plan.suites`")
+    except ValidationError as exc:
+        raise RunDirectoryError(
+            f"{directory}/run.json is damaged, or of another version of EnvHub: "
+            f"{describe(exc)}. Restore the file, or start a new run in another directory."
+        ) from exc
+
+
+def describe(error: ValidationError) -> str:
+    """Say in one line what is wrong, and in which field."""
+    problem, _, place = str(error).partition(" - at ")
+    field = place.replace("`", "").replace("$.", "").removeprefix("$")
+    return f"{field}: {problem}" if field else problem
