@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 from msgspec import Meta, ValidationError, convert
 
 from envhub.errors import RunDirectoryError
-from envhub.types import NAME, Placement, SandboxKind
+from envhub.types import NAME, Argument, Placement, SandboxKind
 
 Name = Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z")]
 Count = Annotated[int, Meta(ge=0)]
@@ -29,7 +29,8 @@ class BenchmarkFields(TypedDict):
     endpoint: NotRequired[str]
     proof: NotRequired[Literal["git", "listing"]]
     consent: NotRequired[Literal["flag", "ledger"]]
-    env_args: dict[str, Any]
+    env_args: dict[str, Argument]
+    env_vars: NotRequired[list[str]]
     plugins: list[str]
 
 
@@ -60,7 +61,7 @@ class PolicyFields(TypedDict):
     path: str | None
     sha256: str | None
     imports: dict[str, str]
-    args: dict[str, Any]
+    args: dict[str, Argument]
     files: dict[str, str]
     directory: str
     batch: int | None

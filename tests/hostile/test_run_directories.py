@@ -208,25 +208,25 @@ def test_the_seal_is_renewed_with_what_the_policy_says_of_itself(begin):
     ("changes", "gone", "said"),
     [
         ({}, "plan", "Object missing required field `plan`"),
-        ({}, "policy.sha256", "Object missing required field `sha256` - at `$.policy`"),
-        ({}, "runtime.key", "Object missing required field `key` - at `$.runtime`"),
-        ({"plan": []}, "", "Expected `object`, got `array` - at `$.plan`"),
-        ({"plan.episodes": "2"}, "", "Expected `int`, got `str` - at `$.plan.episodes`"),
-        ({"plan.episodes": True}, "", "Expected `int`, got `bool` - at `$.plan.episodes`"),
-        ({"plan.episodes": -1}, "", "Expected `int` >= 1 - at `$.plan.episodes`"),
+        ({}, "policy.sha256", "policy: Object missing required field `sha256`"),
+        ({}, "runtime.key", "runtime: Object missing required field `key`"),
+        ({"plan": []}, "", "plan: Expected `object`, got `array`"),
+        ({"plan.episodes": "2"}, "", "plan.episodes: Expected `int`, got `str`"),
+        ({"plan.episodes": True}, "", "plan.episodes: Expected `int`, got `bool`"),
+        ({"plan.episodes": -1}, "", "plan.episodes: Expected `int` >= 1"),
         ({"plan.suites": {"attack": "attack"}}, "", "Expected `array`, got `str`"),
         ({"plan.suites": {"attack": ["other"]}}, "", "The suites name other tasks than there are"),
         ({"benchmark.files": {"env.py": 5}}, "", "Expected `str`, got `int`"),
-        ({"benchmark.env_args": {"a": {}}}, "", "Expected `bool | int | float | str | null`"),
-        ({"created": "\x1b[2J"}, "", "Invalid RFC3339 encoded datetime - at `$.created`"),
-        ({"policy.placement": "host"}, "", "Invalid enum value 'host' - at `$.policy.placement`"),
+        ({"benchmark.env_args": []}, "", "benchmark.env_args: Expected `object`, got `array`"),
+        ({"created": "\x1b[2J"}, "", "created: Invalid RFC3339 encoded datetime"),
+        ({"policy.placement": "host"}, "", "policy.placement: Invalid enum value 'host'"),
     ],
     ids=lambda value: json.dumps(value) if isinstance(value, dict) else str(value)[:20],
 )
 def test_a_run_json_with_missing_or_mistyped_parts(begin, marker, theirs, changes, gone, said):
     begin(**theirs)
     edit(changes, gone=gone)
-    refused(marker, own_command(), "run/run.json is damaged: ", said)
+    refused(marker, own_command(), "run/run.json is damaged", said)
 
 
 @pytest.mark.parametrize(
