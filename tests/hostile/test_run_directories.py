@@ -371,12 +371,12 @@ def test_a_pipe_does_not_hold_anybody_up(begin, marker):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"seed": 7}, "ValueError: its seed is 7, and the plan's is 1."),
-        ({"task": "other"}, "KeyError: ('other', 1)."),
-        ({"episode": 2}, "KeyError: ('attack', 2)."),
-        ({"suite": "other"}, "ValueError: its suite is 'other', and the plan's is 'attack'."),
-        ({"init_state": 3}, "ValueError: its init_state is 3, and the plan's is None."),
-        ({"success": "\x1b[2J"}, "TypeError: Expected `bool | null`, got `str`"),
+        ({"seed": 7}, "its seed is 7, and the plan's is 1."),
+        ({"task": "other"}, "episode 1 of task 'other' is not in the plan."),
+        ({"episode": 2}, "episode 2 of task 'attack' is not in the plan."),
+        ({"suite": "other"}, "its suite is 'other', and the plan's is 'attack'."),
+        ({"init_state": 3}, "its init_state is 3, and the plan's is None."),
+        ({"success": "\x1b[2J"}, "success: Expected `bool | null`, got `str`"),
     ],
 )
 def test_records_of_another_question(begin, marker, changes, said):
