@@ -75,7 +75,8 @@ class TestBadFiles:
         answer = envhub("info", "./nothing", "--debug")
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.startswith("Traceback")
-        assert answer.err.endswith("envhub.errors.UsageError: ./nothing does not exist.\n")
+        last = "envhub.errors.UsageError: ./nothing does not exist. Check the path.\n"
+        assert answer.err.endswith(last)
 
 
 GOOD = {

@@ -20,14 +20,14 @@ class TestReferences:
             ("..", "envhub: .. has no env.py: name the file"),
             ("", "envhub: Invalid reference ''"),
             ("a b", "envhub: Invalid reference 'a b', at character 2"),
-            ("~/my_env", "envhub: Invalid reference"),
+            ("~/my_env", "my_env does not exist. Check the path."),
             ("a/b/c", "envhub: Invalid reference"),
             ("owner/repo@abcdef1", "a commit has 40 lower-case hex digits, this has 7"),
             ("owner/repo:../env.py", "envhub: Invalid reference"),
             ("\x1b[2Jx", r"envhub: Invalid reference '\x1b[2Jx', at character 1"),
             ("b\u202enigol", r"'b\u202enigol', at character 2: RIGHT-TO-LEFT OVERRIDE"),
             ("owner/repo", "envhub: owner/repo:env.py can change at any time"),
-            ("hooks", "No installed benchmark is called 'hooks'."),
+            ("hooks", "No benchmark called 'hooks' is installed. For the local path write ./hooks"),
         ],
     )
     def test_that_name_nothing(self, ref, said):
