@@ -32,13 +32,16 @@ settings.load_profile("envhub")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let Ctrl-C have its effect, in children too.
+    """Let Ctrl-C and SIGHUP have their effect in children.
 
-    A shell starts commands in the background with SIGINT ignored, children inherit that, and a
-    Python process that finds it ignored leaves it so.
+    A shell starts commands in the background with SIGINT ignored, and nohup with SIGHUP; children
+    inherit that, and a Python process that finds it ignored leaves it so. What a process handles
+    is not inherited.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -15,7 +15,7 @@ from support.processes import alive
 def run(tmp_path):
     """Runs tests of its own with this conftest.py."""
 
-    def run(text: str, *options: str, sigint=signal.SIG_DFL, **variables: str) -> tuple[int, str]:
+    def run(text: str, *options: str, ignored=(), **variables: str) -> tuple[int, str]:
         (tmp_path / "test_it.py").write_text(textwrap.dedent(text))
         settings = ("-c", str(ROOT / "pyproject.toml"), "--rootdir", str(tmp_path))
         plugins = ("-p", "conftest", "-p", "no:cacheprovider")
@@ -26,7 +26,7 @@ def run(tmp_path):
             capture_output=True,
             text=True,
             check=False,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, sigint),
+            preexec_fn=lambda: [signal.signal(each, signal.SIG_IGN) for each in ignored],
         )
         return done.returncode, done.stdout + done.stderr
 
@@ -102,16 +102,18 @@ def test_processes_of_a_module_live_longer_than_a_test(run):
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_in_the_background_children_can_be_interrupted(run, workers):
-    """There a shell ignores the signal, and whoever it starts inherits that."""
+    """There a shell ignores SIGINT, and nohup SIGHUP, and whoever they start inherits that."""
     text = """
-    import signal, subprocess
+    import pytest, signal, subprocess
 
-    def test_it():
+    @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGHUP])
+    def test_it(sent):
         with subprocess.Popen(["sleep", "1000"]) as process:
-            process.send_signal(signal.SIGINT)
-        assert process.returncode == -signal.SIGINT
+            process.send_signal(sent)
+        assert process.returncode == -sent
     """
-    code, shown = run(text, "-n", workers, "--timeout=30", sigint=signal.SIG_IGN)
+    ignored = (signal.SIGINT, signal.SIGHUP)
+    code, shown = run(text, "-n", workers, "--timeout=30", ignored=ignored)
     assert code == 0, shown
 
 
