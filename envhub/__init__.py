@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from envhub.results.run import Run as Run
     from envhub.results.run import open_run as open_run
     from envhub.results.summary import Summary as Summary
+    from envhub.types import Asset as Asset
     from envhub.types import Benchmark as Benchmark
     from envhub.types import Limits as Limits
     from envhub.types import Task as Task
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Asset": "envhub.types",
     "Benchmark": "envhub.types",
     "Comparison": "envhub.results.compare",
     "Context": "envhub.policies.contract",
@@ -53,9 +55,9 @@ _HOMES = {
 }
 
 __all__ = [
-    "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits", "Policy", "Run",
-    "RunDirectoryError", "Summary", "Task", "UsageError", "__version__", "close_envs", "compare",
-    "evaluate", "hookimpl", "make_env", "normalize", "open_run", "report",
+    "Asset", "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits",
+    "Policy", "Run", "RunDirectoryError", "Summary", "Task", "UsageError", "__version__",
+    "close_envs", "compare", "evaluate", "hookimpl", "make_env", "normalize", "open_run", "report",
 ]  # fmt: skip
 
 

@@ -24,6 +24,10 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
 
 _PACKAGE_FILE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
 
+_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 MAX_DESCRIPTION = 10_000
@@ -75,6 +79,33 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
+class Asset:
+    """Files that a plugin's benchmark needs and its package does not have, such as meshes."""
+
+    name: str
+    """`--env-arg NAME=DIR` names their directory, and `make` gets it as the argument of this
+    name."""
+    repo: str
+    """The Hub dataset that has them, `owner/name`."""
+    variable: str
+    """The environment variable that names their directory, unless an argument does."""
+
+    def __post_init__(self) -> None:
+        owner = f"Asset {self.name!r}"
+        _check(type(self.name) is str and self.name.isidentifier(), owner, "it needs a plain name")
+        _check(
+            type(self.repo) is str and _REPO.fullmatch(self.repo) is not None,
+            owner,
+            f"repo must be 'owner/name', found {self.repo!r}",
+        )
+        _check(
+            type(self.variable) is str and _VARIABLE.fullmatch(self.variable) is not None,
+            owner,
+            f"variable must be the name of an environment variable, found {self.variable!r}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Benchmark:
     """A named set of suites of tasks, and the code that runs them."""
 
@@ -100,6 +131,8 @@ class Benchmark:
     """The benchmark's own policies: `{"expert": "pkg.expert:make_policy"}`."""
     runtime: str | None = None
     """`pkg:runtime.txt`, for plugins: complete, hashed pins in a file of the package."""
+    assets: tuple[Asset, ...] = ()
+    """For plugins: files that the package does not have. The run records their digest."""
     memory_mb: int = 1024
     """Memory that one worker needs; `--workers auto` stays within the free memory."""
     reuse: Literal["reset", "rebuild"] = "reset"
@@ -133,6 +166,11 @@ class Benchmark:
             or (type(self.runtime) is str and _PACKAGE_FILE.fullmatch(self.runtime) is not None),
             owner,
             f"runtime must be 'package:file', found {self.runtime!r}",
+        )
+        _check(
+            isinstance(self.assets, tuple) and all(isinstance(a, Asset) for a in self.assets),
+            owner,
+            "assets must be a tuple of Asset",
         )
         _check(isinstance(self.policies, Mapping), owner, "policies must be a mapping")
         for name, target in self.policies.items():
@@ -242,6 +280,17 @@ HERE = Interpreter()
 
 
 @dataclass(frozen=True, slots=True)
+class LocalAsset:
+    """The directory of an asset on this machine."""
+
+    name: str
+    path: str
+    """Absolute."""
+    digest: str
+    """Of the names and contents of all its files."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSpec:
     """Everything needed to start a worker for a benchmark's envs.
 
@@ -255,12 +304,19 @@ class WorkerSpec:
     """For envs of the published contract: replaces their own."""
     interpreter: Interpreter = HERE
     """The interpreter that the worker runs on."""
+    assets: tuple[LocalAsset, ...] = ()
+    """Replace the arguments of the same names."""
     alone: bool = False
     """Whether to leave out the other plugins that `ENVHUB_PLUGINS` names."""
     declared: Benchmark | None = None
     """The benchmark that a worker read from the envs of a file, so that others need not."""
     env_vars: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables that the user lets through to the worker; they may be secrets."""
+
+    @property
+    def arguments(self) -> dict[str, Value]:
+        """The arguments of the benchmark's `make`: the user's, and the places of the assets."""
+        return {**self.env_args, **{asset.name: asset.path for asset in self.assets}}
 
     @property
     def confinement(self) -> Confinement | None:

@@ -8,6 +8,7 @@ import pytest
 import envhub
 
 EXPORTS = [
+    "Asset",
     "Benchmark",
     "Comparison",
     "Context",

@@ -14,6 +14,7 @@ from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
 from envhub.runtime.provision import provision
 from envhub.sandbox.variables import check_variables
+from envhub.sources.assets import find_assets
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import (
     Benchmark,
@@ -99,6 +100,7 @@ class LazySpec:
 
         Raises:
             RuntimeUnavailable: The requirements of a plugin are not available.
+            SourceUnavailable: The assets of a plugin are not available.
         """
         with self._lock:
             if self._spec is None:
@@ -109,8 +111,10 @@ class LazySpec:
         spec = self._description.spec
         if not isinstance(spec.source, PluginSource):
             return spec
-        interpreter = provision(spec.source, self._choice, self._description.benchmark)
-        return replace(spec, interpreter=interpreter)
+        benchmark = self._description.benchmark
+        assets = find_assets(benchmark, spec.env_args)
+        interpreter = provision(spec.source, self._choice, benchmark)
+        return replace(spec, interpreter=interpreter, assets=assets)
 
 
 def start_loaded_worker(
@@ -144,6 +148,7 @@ def start_loaded_worker(
 
     Raises:
         RuntimeUnavailable: The benchmark's requirements are not available.
+        SourceUnavailable: The benchmark's assets are not available.
         WorkerError: The code raised, ended its process, did not answer or is not a benchmark.
     """
     check_variables(spec.env_vars, confined=spec.confinement is not None)  # before what takes long
@@ -155,14 +160,15 @@ def start_loaded_worker(
     if not isinstance(spec.source, PluginSource):
         return replace(worker, spec=replace(worker.spec, declared=worker.loaded.benchmark))
     try:
+        assets = find_assets(worker.loaded.benchmark, spec.env_args)
         interpreter = choose(worker.loaded.benchmark)
     except BaseException:
         _end(worker)
         raise
-    if interpreter.kind != "isolated":
+    if interpreter.kind != "isolated" and not assets:
         return replace(worker, spec=replace(spec, interpreter=interpreter))
     _end(worker)
-    return load(replace(spec, interpreter=interpreter))
+    return load(replace(spec, interpreter=interpreter, assets=assets))
 
 
 def describe(

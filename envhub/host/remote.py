@@ -99,7 +99,7 @@ class RemoteEnv:
         request = Load(
             self._next(),
             code,
-            dict(spec.env_args),
+            spec.arguments,
             others,
             spec.horizon,
             packages,

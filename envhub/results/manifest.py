@@ -59,6 +59,7 @@ def make_manifest(
         **files,
         "env_args": dict(spec.env_args),
         "env_vars": sorted(spec.env_vars),
+        "assets": {asset.name: asset.digest for asset in spec.assets},
         "plugins": list(chosen() or ()),
     }
     return {
@@ -199,6 +200,7 @@ _COMPARED = {
     "benchmark": ("benchmark", "name"),
     "benchmark's file": ("benchmark", "files"),
     "--env-arg": ("benchmark", "env_args"),
+    "content of the assets": ("benchmark", "assets"),
     "choice of ENVHUB_PLUGINS": ("benchmark", "plugins"),
     "--seed": ("plan", "seed"),
     "--episodes": ("plan", "episodes"),
@@ -286,9 +288,12 @@ def _protocol(
     benchmark: Mapping[str, Any], plan: Mapping[str, Any], packages: Mapping[str, str]
 ) -> str:
     """Hash everything that must be equal for two runs to be comparable."""
+    assets = benchmark["assets"]
     relevant = {
         "source": [benchmark["kind"], benchmark["name"], benchmark["files"]],
-        "env_args": benchmark["env_args"],
+        # The content of assets matters, not where they lie.
+        "env_args": {k: v for k, v in benchmark["env_args"].items() if k not in assets},
+        **({"assets": assets} if assets else {}),
         "plugins": benchmark["plugins"],
         "plan": {key: plan[key] for key in ("tasks", "seed", "episodes", "reuse")},
         "packages": dict(packages),

@@ -1,0 +1,172 @@
+"""Finding the assets of a benchmark, and their digest."""
+
+import shutil
+
+import pytest
+
+import envhub
+from envhub.errors import InvalidBenchmark, SourceUnavailable, UsageError
+from envhub.sources.assets import find_assets, hash_tree
+from envhub.types import Asset, Benchmark, Task
+
+MESHES = Asset("meshes", "owner/meshes", "TEST_MESHES")
+BENCHMARK = Benchmark(
+    "reach", ":make", {"near": (Task("a", "reach", 5),)}, assets=(MESHES,)
+)  # fmt: skip
+
+
+@pytest.fixture
+def meshes(tmp_path):
+    place = tmp_path / "meshes"
+    (place / "cups").mkdir(parents=True)
+    (place / "cups" / "red.stl").write_bytes(b"red")
+    (place / "table.xml").write_bytes(b"table")
+    return place
+
+
+def test_an_argument_comes_before_the_variable(meshes, monkeypatch, tmp_path):
+    monkeypatch.setenv("TEST_MESHES", str(tmp_path / "nowhere"))
+    (found,) = find_assets(BENCHMARK, {"meshes": str(meshes), "size": 3})
+    assert (found.name, found.path, found.digest) == ("meshes", str(meshes), hash_tree(meshes))
+
+
+def test_the_variable_names_them(meshes, monkeypatch):
+    monkeypatch.setenv("TEST_MESHES", str(meshes))
+    (found,) = find_assets(BENCHMARK, {})
+    assert found.path == str(meshes)
+
+
+def test_a_relative_path_is_that_of_the_caller(meshes, monkeypatch):
+    monkeypatch.chdir(meshes.parent)
+    (found,) = find_assets(BENCHMARK, {"meshes": "meshes"})
+    assert found.path == str(meshes)
+
+
+def test_nobody_says_where_they_are(monkeypatch):
+    monkeypatch.delenv("TEST_MESHES", raising=False)
+    with pytest.raises(SourceUnavailable) as caught:
+        find_assets(BENCHMARK, {})
+    assert str(caught.value) == (
+        "reach needs the files of the Hub dataset owner/meshes, which are not part of its package. "
+        "Download them, and name their directory with --env-arg meshes=DIR or TEST_MESHES."
+    )
+
+
+@pytest.mark.parametrize("text", ["/nowhere/at/all", "/dev/null"])
+def test_a_place_that_is_not_a_directory(text):
+    with pytest.raises(UsageError) as caught:
+        find_assets(BENCHMARK, {"meshes": text})
+    assert str(caught.value).startswith(
+        f"{text} is not a directory. Name a copy of the Hub dataset"
+    )
+
+
+def test_a_link_that_leads_nowhere(meshes):
+    (meshes / "lost.stl").symlink_to("nowhere")
+    with pytest.raises(UsageError, match="cannot be read: No such file or directory"):
+        find_assets(BENCHMARK, {"meshes": str(meshes)})
+
+
+def test_the_digest_is_that_of_names_and_contents(meshes, tmp_path):
+    before = hash_tree(meshes)
+    copy = tmp_path / "copy"
+    shutil.copytree(meshes, copy)
+    (copy / ".cache").mkdir()
+    (copy / ".cache" / "notes").write_text("of the Hub's client")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    for path in meshes.iterdir():
+        (linked / path.name).symlink_to(path)
+    assert hash_tree(copy) == hash_tree(linked) == before
+    (copy / "table.xml").write_bytes(b"Table")
+    assert hash_tree(copy) != before
+    (meshes / "table.xml").rename(meshes / "chair.xml")
+    assert hash_tree(meshes) != before
+
+
+@pytest.mark.parametrize(
+    ("name", "repo", "variable", "problem"),
+    [
+        ("a-b", "owner/x", "X", "it needs a plain name"),
+        ("a", "x", "X", "repo must be 'owner/name', found 'x'"),
+        ("a", "owner/x", "x y", "variable must be the name of an environment variable"),
+    ],
+)
+def test_assets_that_cannot_be(name, repo, variable, problem):
+    with pytest.raises(InvalidBenchmark) as caught:
+        Asset(name, repo, variable)
+    assert problem in str(caught.value)
+
+
+def test_assets_must_be_a_tuple():
+    with pytest.raises(InvalidBenchmark, match="assets must be a tuple of Asset"):
+        Benchmark("reach", ":make", {"near": (Task("a", "reach", 5),)}, assets=[MESHES])
+
+
+PLUGIN = """
+from pathlib import Path
+import envhub, gymnasium, numpy as np
+
+@envhub.hookimpl
+def envhub_benchmarks():
+    tasks = (envhub.Task("look", "look at the table", 2),)
+    assets = (envhub.Asset("meshes", "owner/meshes", "TEST_MESHES"),)
+    yield envhub.Benchmark("looking", "envhub_looking:make", {"near": tasks}, assets=assets)
+
+def make(task, meshes, size=1):
+    return Looking(Path(meshes))
+
+class Looking(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Box(-1, 1, (1,))
+    def __init__(self, meshes):
+        self.meshes = meshes
+    def reset(self, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+    def step(self, action):
+        length = len((self.meshes / "table.xml").read_bytes())
+        return np.zeros(1, np.float32), float(length), False, False, {}
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path, monkeypatch):
+    place = tmp_path / "site"
+    info = place / "envhub_looking-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: envhub-looking\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[envhub]\nlooking = envhub_looking\n")
+    (place / "envhub_looking.py").write_text(PLUGIN)
+    monkeypatch.syspath_prepend(place)
+    monkeypatch.setenv("PYTHONPATH", str(place))
+
+
+def test_a_run_records_the_content_and_not_the_place(plugin, meshes, tmp_path, monkeypatch):
+    shutil.copytree(meshes, tmp_path / "copy")
+    shutil.copytree(meshes, tmp_path / "other")
+    (tmp_path / "other" / "table.xml").write_bytes(b"a larger table")
+
+    def run(out, **env_args):
+        return envhub.evaluate(
+            "looking", "zero", workers=1, episodes=1, env_args=env_args, out=tmp_path / out
+        )
+
+    here, elsewhere, another = (
+        run(f"run-{name}", meshes=str(tmp_path / name)) for name in ("meshes", "copy", "other")
+    )
+    monkeypatch.setenv("TEST_MESHES", str(meshes))
+    named = run("run-named")
+    assert [record.return_ for record in here.records()] == [10.0]
+    assert [record.return_ for record in another.records()] == [28.0]
+    assert named.info["benchmark"]["assets"] == {"meshes": hash_tree(meshes)}
+    assert named.info["benchmark"]["env_args"] == {}
+    protocols = [each.info["protocol"] for each in (here, elsewhere, named, another)]
+    assert protocols[0] == protocols[1] == protocols[2] != protocols[3]
+
+
+def test_make_env_hands_them_over_too(plugin, meshes, monkeypatch):
+    monkeypatch.setenv("TEST_MESHES", str(meshes))
+    env = envhub.make_env("looking")["near"]["look"]
+    env.reset()
+    _, rewards, *_ = env.step(env.action_space.sample())
+    env.close()
+    assert list(rewards) == [5.0]
