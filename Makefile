@@ -19,12 +19,12 @@ setup: $(READY)
 
 # What a user has: EnvHub and the plugin, without the simulator, which its runtime brings.
 BASE := .venv/.base
-$(BASE): pyproject.toml plugins/metaworld/pyproject.toml .ci/constraints.txt
+$(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyproject.toml .ci/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "EnvHub needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
-	  --editable . --editable plugins/metaworld
+	  --editable . --editable plugins/metaworld --editable plugins/libero
 	@touch $@
 
 $(READY): $(BASE)
@@ -76,7 +76,7 @@ pins: $(READY)
 	done
 
 bench: $(SIM)
-	@for script in intervals sandbox start transport lockstep chunks affinity scale hub metaworld; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in intervals sandbox start transport lockstep chunks affinity scale hub metaworld libero; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

@@ -314,7 +314,7 @@ class WorkerSpec:
     """Variables that the user lets through to the worker; they may be secrets."""
 
     @property
-    def arguments(self) -> dict[str, Value]:
+    def arguments(self) -> dict[str, Argument]:
         """The arguments of the benchmark's `make`: the user's, and the places of the assets."""
         return {**self.env_args, **{asset.name: asset.path for asset in self.assets}}
 

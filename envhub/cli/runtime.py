@@ -7,6 +7,7 @@ import click
 
 from envhub.cli.options import debug_option, json_option, message, one_line, show_download
 from envhub.errors import UnknownName, UsageError
+from envhub.files import cache_home, discard_tree
 from envhub.refs import HubRef, NameRef, PathRef
 from envhub.runtime import build_cache
 from envhub.runtime.provision import build, file_requirements, rebuild_line, requirements_of
@@ -111,6 +112,7 @@ def remove(keys: tuple[str, ...], *, everything: bool) -> None:
         if build_cache.remove(KIND, key):
             click.echo(f"Removed {key}")
         forget(str(known.get(key, {}).get("pins")))
+        discard_tree(cache_home() / "numba" / key)
     if everything:
         for key in build_cache.known_keys("packages"):
             build_cache.remove("packages", key)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import envhub
+from envhub.files import cache_home
 from envhub.host import forkserver
 from envhub.machine.gl_choice import gl_variables
 from envhub.process import Child, spawn
@@ -69,7 +70,7 @@ def start(spec: WorkerSpec | PolicySpec, ends: Ends) -> Child:
     if confinement is not None and confinement.sandbox != "none":
         return _start_sandboxed(spec, confinement, ends)
     python = python_for(spec.interpreter, "envhub.worker.__main__")
-    variables = {**_variables(spec, ends.scratch), **spec.env_vars}
+    variables = {**_variables(spec, ends.scratch), **_compiled(spec), **spec.env_vars}
     return forkserver.start(python, variables, ends.scratch, ends.channel, ends.output)
 
 
@@ -97,6 +98,16 @@ def _variables(spec: WorkerSpec, scratch: Path) -> dict[str, str]:
     isolated, local = spec.interpreter.kind == "isolated", spec.confinement is None
     variables = worker_variables(scratch, isolated=isolated, local=local)
     return variables | gl_variables({**variables, **spec.env_vars})
+
+
+def _compiled(spec: WorkerSpec) -> dict[str, str]:
+    """Return the variable of the directory in which a runtime's compiled functions are kept.
+
+    Compiling those of robosuite takes 15 s. Workers of the user's own code share them; those in a
+    sandbox do not, because what is kept there is executed.
+    """
+    key = spec.interpreter.key
+    return {} if key is None else {"NUMBA_CACHE_DIR": str(cache_home() / "numba" / key)}
 
 
 def _start_policy(spec: PolicySpec, ends: Ends) -> Child:

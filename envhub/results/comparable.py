@@ -44,10 +44,12 @@ def check_comparable(a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
 def _conditions(info: Mapping[str, Any]) -> dict[str, Any]:
     """What must be equal for an episode to be the same in two runs, by the words for it."""
     benchmark, plan = info["benchmark"], info["plan"]
+    assets = benchmark.get("assets", {})
     return {
         "the benchmark": benchmark["name"],
         _FILES: benchmark["files"],
-        "--env-arg": benchmark["env_args"],
+        "--env-arg": {k: v for k, v in benchmark["env_args"].items() if k not in assets},
+        "the content of the assets": assets,
         "ENVHUB_PLUGINS": benchmark["plugins"],
         "--seed": plan["seed"],
         "the reuse of envs": plan["reuse"],

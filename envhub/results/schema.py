@@ -31,6 +31,7 @@ class BenchmarkFields(TypedDict):
     consent: NotRequired[Literal["flag", "ledger"]]
     env_args: dict[str, Argument]
     env_vars: NotRequired[list[str]]
+    assets: NotRequired[dict[str, str]]
     plugins: list[str]
 
 

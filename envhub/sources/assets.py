@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from envhub.errors import SourceUnavailable, UsageError
-from envhub.types import Asset, Benchmark, LocalAsset, Value
+from envhub.types import Argument, Asset, Benchmark, LocalAsset
 
 
-def find_assets(benchmark: Benchmark, env_args: Mapping[str, Value]) -> tuple[LocalAsset, ...]:
+def find_assets(benchmark: Benchmark, env_args: Mapping[str, Argument]) -> tuple[LocalAsset, ...]:
     """Return the directories of a benchmark's assets: from the arguments, or from variables.
 
     Raises:
@@ -31,7 +31,7 @@ def hash_tree(directory: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _find(benchmark: Benchmark, asset: Asset, given: Value) -> LocalAsset:
+def _find(benchmark: Benchmark, asset: Asset, given: Argument) -> LocalAsset:
     text = given or os.environ.get(asset.variable)
     where = f"--env-arg {asset.name}=DIR or {asset.variable}"
     if not text:

@@ -63,7 +63,8 @@ class TestNothingIsImported:
     def test_the_list_is_whole(self, site):
         answer = envhub("list", "--json", PYTHONPATH=str(site))
         names = [row["name"] for row in json.loads(answer.out)["benchmarks"]]
-        assert [n for n in names if n != "metaworld"] == [f"dummy-{n:02}" for n in range(50)]
+        others = [name for name in names if name not in ("libero", "metaworld")]
+        assert others == [f"dummy-{n:02}" for n in range(50)]
 
     def test_importing_one_would_be_seen(self, site):
         argv = ["-c", "try:\n import envhub_dummy_07\nexcept RuntimeError:\n pass"]

@@ -109,6 +109,16 @@ def _index() -> str | None:
     return "no package index can be reached" if done.returncode else None
 
 
+def _libero() -> str | None:
+    """Its meshes are not on a package index, and its packages not beside EnvHub."""
+    named = os.environ.get("ENVHUB_TEST_LIBERO")
+    project = Path(__file__).parent.parent.parent
+    archive = Path(named) if named else project.parent / "shared" / "libero-assets.tar.xz"
+    if not archive.is_file():
+        return f"LIBERO's meshes are not in {archive}; ENVHUB_TEST_LIBERO may name their archive"
+    return _index()
+
+
 def _root() -> str | None:
     return None if os.geteuid() == 0 else "only root can give a file to another user"
 
@@ -146,6 +156,7 @@ NEEDS = {
     "headers": Need(_headers, f"{APT}linux-libc-dev"),
     "index": Need(_index),
     "landlock": Need(_landlock),
+    "libero": Need(_libero),
     "metaworld": Need(_package("metaworld"), "make .venv/.sim"),
     "osmesa": Need(_gl("osmesa", "OSMesa"), f"{APT}libosmesa6"),
     "other_user": Need(_other_user, f"{APT}python3 util-linux"),
@@ -165,6 +176,7 @@ needs_glfw = pytest.mark.needs("glfw")
 needs_headers = pytest.mark.needs("headers")
 needs_index = pytest.mark.needs("index")
 needs_landlock = pytest.mark.needs("landlock")
+needs_libero = pytest.mark.needs("libero")
 needs_metaworld = pytest.mark.needs("metaworld")
 needs_osmesa = pytest.mark.needs("osmesa")
 needs_other_user = pytest.mark.needs("other_user")

@@ -1,0 +1,604 @@
+"""The LIBERO plugin: what it declares, and what its envs do, against LIBERO's own loop."""
+
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+import zipfile
+from collections import defaultdict
+from importlib import metadata
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from envhub_libero.conversion import axis_angle, convert
+from envhub_libero.env import CAMERAS, check_assets, make, spaces_of
+from envhub_libero.init_states import read_init_states
+from envhub_libero.simulator import COMPARED
+from envhub_libero.tasks import suites
+from packaging.requirements import Requirement
+from scipy.spatial.transform import Rotation
+from support import libero_setup as libero
+from support.libero_loops import actions, digest
+from support.needs import needs_egl, needs_libero, needs_metaworld
+from support.paths import ROOT, TESTS
+
+import envhub
+from envhub.errors import ContractError, SourceUnavailable, UnknownName
+from envhub.sources.assets import hash_tree
+from envhub.types import Limits
+
+pytestmark = pytest.mark.timeout(600)
+"""The first test that runs LIBERO also builds its runtime, and compiles robosuite's functions."""
+
+PLUGIN = ROOT / "plugins" / "libero"
+LOCK = (PLUGIN / "envhub_libero" / "runtime.txt").read_text()
+TASKS = {task.name: task for tasks in suites().values() for task in tasks}
+TASK = suites()["libero_spatial"][0]
+GOALS = TESTS / "support" / "libero_goals.py"
+
+
+@pytest.fixture
+def simulator(monkeypatch):
+    """The runtime and the meshes are there; workers find both."""
+    monkeypatch.setenv("ENVHUB_HOME", str(libero.home()))
+    monkeypatch.setenv("ENVHUB_LIBERO_ASSETS", str(libero.assets()))
+
+
+# What it declares
+
+
+def test_suites():
+    assert {suite: len(tasks) for suite, tasks in suites().items()} == {
+        "libero_spatial": 10, "libero_object": 10, "libero_goal": 10, "libero_10": 10,
+        "libero_90": 90,
+    }  # fmt: skip
+    assert len(TASKS) == 130
+
+
+def test_tasks():
+    horizons = {suite: {task.horizon for task in tasks} for suite, tasks in suites().items()}
+    assert horizons == {
+        "libero_spatial": {280}, "libero_object": {280}, "libero_goal": {300}, "libero_10": {520},
+        "libero_90": {400},
+    }  # fmt: skip
+    assert {(task.init_states, task.success) for task in TASKS.values()} == {(50, "once")}
+    assert suites()["libero_goal"][7].description == "turn on the stove"
+    scene = TASKS["KITCHEN_SCENE10_close_the_top_drawer_of_the_cabinet"]
+    assert scene.description == "close the top drawer of the cabinet"
+
+
+def test_listing_it_imports_no_simulator():
+    code = """
+import sys, envhub_libero
+(benchmark,) = envhub_libero.envhub_benchmarks()
+print(benchmark.name, *benchmark.default, benchmark.runtime)
+print(sorted({"numpy", "gymnasium", "mujoco", "robosuite", "libero"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    four = "libero_spatial libero_object libero_goal libero_10"
+    assert done.stdout.splitlines() == [f"libero {four} envhub_libero:runtime.txt", "[]"]
+
+
+def test_all_tasks_are_known_without_a_simulator(tmp_path, monkeypatch):
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    envs = envhub.make_env("libero", suites=["all"])
+    assert sum(len(tasks) for tasks in envs.values()) == 130
+    env = envs["libero_90"]["KITCHEN_SCENE8_turn_off_the_stove"]
+    assert env.single_action_space == gym.spaces.Box(-1.0, 1.0, (7,), np.float32)
+    assert env.single_observation_space["pixels"]["image2"].shape == (256, 256, 3)
+    assert not (tmp_path / "home" / "runtimes").exists()
+
+
+def test_the_lock_is_complete_and_names_no_place():
+    line = r"\S+==\S+ \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+"
+    assert re.fullmatch(f"# envhub: build bddl\n({line})+", LOCK)
+    pinned = dict(pin.split("==") for pin in re.findall(r"^(\S+==\S+) \\$", LOCK, re.MULTILINE))
+    source = (PLUGIN / "runtime.in").read_text()
+    asked = {Requirement(text).name for text in source.splitlines() if not text.startswith("#")}
+    assert {"numpy", "gymnasium", "msgspec", "pluggy"} <= asked <= set(pinned)
+    assert not {"torch", "torchvision", "robomimic", "wandb", "envhub"} & set(pinned)
+    assert pinned["mujoco"].startswith("3.3.")
+    assert COMPARED.items() <= pinned.items()
+    required = metadata.requires("envhub-libero") or ()
+    assert [str(Requirement(text)) for text in required] == ["envhub-core>=0.1"]
+
+
+# Its arguments
+
+
+@pytest.mark.parametrize("camera", ["corner", "", "agentview2"])
+def test_an_unknown_camera(camera):
+    with pytest.raises(UnknownName) as caught:
+        make(TASK, cameras=f"image={camera}")
+    assert str(caught.value).startswith(f"No camera is called '{camera}'. ")
+    assert str(caught.value).endswith(f"The cameras are {', '.join(CAMERAS)}.")
+
+
+@pytest.mark.parametrize("text", ["agentview", "", "a=agentview,a=frontview", "a/b=agentview", 3])
+def test_cameras_that_cannot_be_read(text):
+    with pytest.raises(ContractError, match="cameras must name frames and their cameras, as in"):
+        make(TASK, cameras=text)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "most"),
+    [
+        ("size", 0, "from 1 to 4096"),
+        ("size", 64.0, "from 1 to 4096"),
+        ("size", True, "from 1 to 4096"),
+        ("settling", -1, "from 0 to 1000"),
+        ("scene_seed", -1, "from 0 to 4294967295"),
+    ],
+)
+def test_impossible_numbers(name, value, most):
+    for function in (make, spaces_of):
+        with pytest.raises(ContractError) as caught:
+            function(TASK, **{name: value})
+        assert str(caught.value) == f"{name} must be a whole number {most}, found {value!r}."
+
+
+def test_an_unknown_control_mode():
+    with pytest.raises(ContractError) as caught:
+        make(TASK, control="joint")
+    assert str(caught.value) == "control must be 'relative' or 'absolute', found 'joint'."
+
+
+def test_spaces():
+    env = make(TASK, cameras="front=frontview", size=64, control="absolute")
+    assert dict(env.observation_space["pixels"]) == {
+        "front": gym.spaces.Box(0, 255, (64, 64, 3), np.uint8)
+    }
+    state = env.observation_space["robot_state"]
+    shapes = {f"{part}.{name}": box.shape for part in state for name, box in state[part].items()}
+    assert shapes == {
+        "eef.pos": (3,), "eef.quat": (4,), "eef.mat": (3, 3), "gripper.qpos": (2,),
+        "gripper.qvel": (2,), "joints.pos": (7,), "joints.vel": (7,),
+    }  # fmt: skip
+    assert np.allclose(env.action_space.high, [2, 2, 2, np.pi, np.pi, np.pi, 1])
+    declared = spaces_of(TASK, cameras="front=frontview", size=64, control="absolute")
+    assert declared == (env.observation_space, env.action_space)
+    assert (
+        declared[0]
+        is spaces_of(
+            suites()["libero_10"][3], cameras="front=frontview", size=64, control="absolute"
+        )[0]
+    )
+
+
+def test_an_env_that_was_not_reset():
+    env = make(TASK)
+    for use in (lambda: env.step(np.zeros(7, np.float32)), env.render):
+        with pytest.raises(gym.error.ResetNeeded):
+            use()
+    env.close()
+
+
+def test_without_meshes_the_error_says_where_to_put_them(monkeypatch, tmp_path):
+    monkeypatch.delenv("ENVHUB_LIBERO_ASSETS", raising=False)
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    with pytest.raises(SourceUnavailable) as caught:
+        envhub.evaluate("libero", tasks=[TASK.name], out=tmp_path / "run")
+    assert str(caught.value) == (
+        "libero needs the files of the Hub dataset lerobot/libero-assets, which are not part of "
+        "its package. Download them, and name their directory with --env-arg assets=DIR or "
+        "ENVHUB_LIBERO_ASSETS."
+    )
+    assert not (tmp_path / "home" / "runtimes").exists()
+
+
+def test_a_directory_without_meshes(tmp_path):
+    with pytest.raises(ContractError) as caught:
+        check_assets(str(tmp_path))
+    problem = f"{tmp_path} does not hold LIBERO's meshes: it has no directory 'articulated_objects'"
+    assert str(caught.value).startswith(problem)
+    with pytest.raises(ContractError, match="LIBERO needs the argument assets"):
+        check_assets(None)
+
+
+# Initial states
+
+
+def stored(path: Path, pickled: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", pickled)
+    return path
+
+
+def pickled_states(states: np.ndarray) -> bytes:
+    """As numpy 1 pickled them."""
+    return pickle.dumps(states, 2).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
+
+
+def test_init_states_are_read_to_the_bit(tmp_path):
+    states = np.random.default_rng(0).normal(size=(50, 300))
+    states[0, :3] = [np.nan, -0.0, np.inf]
+    read = read_init_states(stored(tmp_path / "a.pruned_init", pickled_states(states)))
+    assert read.tobytes() == states.tobytes()
+    assert read.shape == (50, 300)
+
+
+class Runs:
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.marker),)
+
+
+def test_no_pickle_is_run(tmp_path):
+    marker = tmp_path / "marker"
+    with pytest.raises(ContractError, match="it is not a stored array of 64-bit numbers"):
+        read_init_states(stored(tmp_path / "a.pruned_init", pickle.dumps(Runs(marker), 2)))
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "pickled",
+    [
+        b"",
+        b"\x80\x02.",
+        pickled_states(np.zeros((5, 4)))[:-20],
+        pickled_states(np.zeros((5, 4, 2))),
+        pickled_states(np.asfortranarray(np.ones((5, 4)))),
+        pickled_states(np.zeros((5, 4), np.float32)),
+    ],
+)
+def test_other_content_is_refused(pickled, tmp_path):
+    with pytest.raises(ContractError, match=r"a\.pruned_init does not hold LIBERO's initial"):
+        read_init_states(stored(tmp_path / "a.pruned_init", pickled))
+
+
+def test_a_missing_or_broken_archive(tmp_path):
+    with pytest.raises(ContractError, match="No such file"):
+        read_init_states(tmp_path / "a.pruned_init")
+    (tmp_path / "b.pruned_init").write_bytes(b"PK")
+    with pytest.raises(ContractError, match="not a zip file"):
+        read_init_states(tmp_path / "b.pruned_init")
+
+
+# The conversion to LeRobot's names
+
+HALF = np.sqrt(0.5)
+EDGES = [
+    (0, 0, 0, 1), (0, 0, 0, -1), (1, 0, 0, 0), (0, -1, 0, 0), (HALF, 0, 0, HALF),
+    (0, HALF, 0, -HALF), (1e-9, 0, 0, 1), (1e-4, 0, 0, np.sqrt(1 - 1e-8)), (0, 0, 0, 1 + 1e-12),
+    (0, 1e-5, 0, -np.sqrt(1 - 1e-10)), (0.5, 0.5, 0.5, 0.5), (-0.5, 0.5, -0.5, -0.5),
+]  # fmt: skip
+
+
+def test_the_axis_angle_is_that_of_scipy():
+    drawn = np.random.default_rng(0).normal(size=(500, 4))
+    drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
+    for quaternion in [*drawn, *np.array(EDGES, np.float64)]:
+        vector, expected = axis_angle(quaternion), Rotation.from_quat(quaternion)
+        angle = np.linalg.norm(vector)
+        assert angle <= 2 * np.pi
+        # Numbers near 1 hold the cosine of half a small angle to 8 digits only, and near a whole
+        # turn their error is multiplied by the turn. Policies get 32-bit numbers.
+        most = 3e-8 if quaternion[3] > -0.999 else 1e-5
+        assert (Rotation.from_rotvec(vector) * expected.inv()).magnitude() < most, quaternion
+        if quaternion[3] > 0:  # at half a turn both signs are right
+            assert np.allclose(vector, expected.as_rotvec(), atol=3e-8), quaternion
+        elif quaternion[3] < 0 and angle > 0:  # the long way round, as checkpoints were trained on
+            short = expected.as_rotvec()
+            assert angle >= np.pi
+            assert np.isclose(angle + np.linalg.norm(short), 2 * np.pi, atol=1e-6)
+
+
+def test_images_are_turned_and_the_state_has_eight_numbers():
+    rng = np.random.default_rng(0)
+    observation = make(TASK, size=4).observation_space.sample()
+    frame = rng.integers(0, 256, (4, 4, 3), np.uint8)
+    observation["pixels"]["image"] = frame
+    quaternion = Rotation.from_rotvec([0.1, -0.2, 0.3]).as_quat()
+    observation["robot_state"]["eef"]["quat"] = quaternion
+    converted = convert(observation)
+    assert sorted(converted) == [
+        "observation.images.image", "observation.images.image2", "observation.state",
+    ]  # fmt: skip
+    assert np.array_equal(converted["observation.images.image"], np.rot90(frame, 2))
+    state, robot = converted["observation.state"], observation["robot_state"]
+    assert state.dtype == np.float32
+    parts = [robot["eef"]["pos"], [0.1, -0.2, 0.3], robot["gripper"]["qpos"]]
+    assert np.allclose(state, np.concatenate(parts), atol=1e-6)
+
+
+# LIBERO itself
+
+
+@needs_libero
+def test_libero_has_the_same_tasks_and_init_states(simulator):
+    code = """
+import hashlib, json, sys, types
+from support.libero_loops import digest, import_own, own_files, own_init_states
+import_own(sys.argv[1])
+sys.modules["torch"] = types.ModuleType("torch")  # LIBERO imports it only to load initial states
+from libero.libero import benchmark
+from envhub_libero.init_states import read_init_states
+from pathlib import Path
+told = {}
+for suite in benchmark.libero_suites:
+    own = benchmark.task_maps[suite].values()
+    told[suite] = [[task.name, task.language] for task in own]
+    for task in own:
+        states = own_files(suite, task.name)[1]
+        assert digest(read_init_states(Path(states))) == digest(own_init_states(states)), task
+        assert read_init_states(Path(states)).shape[0] == 50
+print(json.dumps(told))
+"""
+    own = json.loads(libero.python("-c", code, libero.assets()).splitlines()[-1])
+    ours = {
+        suite: [[task.name, task.description] for task in tasks]
+        for suite, tasks in suites().items()
+    }
+    assert own == ours
+
+
+@needs_libero
+def test_what_is_imported_and_loaded_when(simulator):
+    code = """
+import os, sys
+os.environ["MUJOCO_GL"] = "egl"
+from envhub_libero.env import make
+from envhub_libero.tasks import suites
+
+def loaded():
+    maps = open("/proc/self/maps").read()
+    names = [n for n in ("mujoco", "robosuite", "libero", "OpenGL", "torch") if n in sys.modules]
+    return names + [n for n in ("libEGL", "libOSMesa", "libGL.") if n in maps]
+
+env = make(suites()["libero_object"][0], assets=sys.argv[1])
+print(loaded())
+env.observing = frozenset({"robot_state/eef/pos"})
+env.reset(seed=0)
+env.step(env.action_space.sample())
+print(loaded(), os.environ["MUJOCO_GL"])
+env.close()
+"""
+    told = libero.python("-c", code, libero.assets()).splitlines()
+    assert told == ["[]", "['mujoco', 'robosuite', 'libero'] egl"]
+
+
+JOBS = [
+    ["libero_spatial", suites()["libero_spatial"][4].name, [3]],
+    ["libero_object", suites()["libero_object"][0].name, [0, 1]],
+    ["libero_goal", "turn_on_the_stove", [0, 1]],
+    ["libero_10", suites()["libero_10"][2].name, [52]],
+    ["libero_90", "KITCHEN_SCENE4_close_the_bottom_drawer_of_the_cabinet", [5, 0]],
+]
+"""Tasks of each suite; those of the first and the last have drawers that a reset opens."""
+STEPS = 10
+
+
+def own_episodes():
+    """LIBERO's own episodes of all jobs, by task and seed; `make soak` takes all tasks."""
+    own = libero.own_episodes(JOBS, steps=STEPS)
+    return {(task, seed): lines for task, seed, lines in own}
+
+
+@needs_libero
+@needs_egl
+def test_episodes_are_liberos_own_to_the_bit(simulator):
+    own = own_episodes()
+    assert len({lines[-1][0] for lines in own.values()}) == 8
+    # In another order, after other tasks, one of them opened twice.
+    jobs = [JOBS[2], *JOBS[::-1]]
+    ours = libero.episodes("ours", jobs, steps=STEPS)
+    assert len(ours) == 10
+    for task, seed, lines in ours:
+        assert lines == own[task, seed], (task, seed)
+
+
+@needs_libero
+@needs_egl
+def test_frames_that_nobody_reads_change_nothing(simulator):
+    for task, seed, lines in libero.episodes("ours", [JOBS[4]], steps=STEPS, chunk=5):
+        assert [len(line) for line in lines] == [3, 1, 1, 1, 1, 3, 1, 1, 1, 1, 3]
+        for line, full in zip(lines, own_episodes()[task, seed], strict=True):
+            assert line == full[: len(line)], (task, seed)
+
+
+class Policy:
+    """Repeats known actions, and keeps what it sees."""
+
+    def __init__(self, chunk: int) -> None:
+        self.seen = defaultdict(list)
+        self._chunk = chunk
+
+    def act(self, obs, episodes):
+        chunks = []
+        for row, episode in enumerate(episodes):
+            frames = [digest(frames[row]) for frames in obs["pixels"].values()]
+            self.seen[episode.task, episode.seed].append(frames)
+            known = actions(episode.seed, 60)
+            chunks.append(known[episode.step : episode.step + self._chunk])
+        return np.stack(chunks)
+
+
+@needs_libero
+@needs_egl
+@pytest.mark.parametrize(("chunk", "workers"), [(1, 1), (3, 2)])
+def test_workers_show_what_libero_shows(simulator, chunk, workers, tmp_path):
+    names = [JOBS[2][1], JOBS[1][1]]
+    policy = Policy(chunk)
+    run = envhub.evaluate(
+        "libero", policy, tasks=names, episodes=2, workers=workers, max_steps=6,
+        env_args={"size": 64}, runtime="isolated", out=tmp_path / "run",
+    )  # fmt: skip
+    assert {(r.status, r.steps, r.init_state) for r in run.records()} == {
+        ("ok", 6, 0), ("ok", 6, 1),
+    }  # fmt: skip
+    expected = {
+        key: [line[1:] for line in lines[:6:chunk]]
+        for key, lines in own_episodes().items()
+        if key[0] in names
+    }
+    assert expected == policy.seen
+    assert run.info["benchmark"]["assets"] == {"assets": hash_tree(libero.assets())}
+
+
+@needs_libero
+def test_success_of_every_kind_of_predicate_ends_the_episode(simulator):
+    names = (
+        "pick_up_the_alphabet_soup_and_place_it_in_the_basket",
+        "KITCHEN_SCENE3_turn_on_the_stove_and_put_the_moka_pot_on_it",
+        "KITCHEN_SCENE4_close_the_bottom_drawer_of_the_cabinet_and_open_the_top_drawer",
+        "KITCHEN_SCENE8_turn_off_the_stove",
+    )
+    jobs = [[TASKS[name].args["folder"], name] for name in names]
+    told = libero.python(GOALS, libero.assets(), stdin=json.dumps(jobs)).splitlines()
+    reached = [json.loads(line) for line in told if line.startswith("[")]
+    assert [name for name, *_ in reached] == list(names)
+    kinds = {kind for _, some, *_ in reached for kind in some}
+    assert kinds == {"in", "on", "open", "close", "turnon", "turnoff"}
+    for name, _, before, after in reached:
+        assert before == [False, False, False, False], name
+        assert after == [True, True, False, True], name
+
+
+@needs_libero
+def test_control_scene_seed_and_settling(simulator):
+    code = """
+import json, sys
+import numpy as np
+from envhub_libero.env import make
+from envhub_libero.tasks import suites
+from scipy.spatial.transform import Rotation
+
+task = suites()["libero_goal"][0]
+
+def start(seed, **arguments):
+    env = make(task, assets=sys.argv[1], size=16, **arguments)
+    env.observing = frozenset()
+    observation, info = env.reset(seed=seed, options={"init_state": 7})
+    return env, observation["robot_state"]["eef"], info["init_state"]
+
+def fixtures(env):
+    return env._simulator._env.sim.model.body_pos.copy()
+
+env, hand, state = start(0, control="absolute", scene_seed=3)
+begin, goal = hand["pos"], hand["pos"] + [0.0, 0.0, 0.05]
+turned = Rotation.from_matrix(hand["mat"]).as_rotvec()
+for _ in range(25):
+    seen, *_ = env.step(np.array([*goal, *turned, -1], np.float32))
+end = seen["robot_state"]["eef"]["pos"]
+print(np.linalg.norm(end - goal) < 0.02 < np.linalg.norm(begin - goal), state)
+same, other = start(1, scene_seed=3)[0], start(1)[0]
+print((fixtures(env) == fixtures(same)).all(), (fixtures(env) == fixtures(other)).all())
+still, settled = start(0, settling=0), start(0)
+print(still[0]._simulator._env.env.timestep, settled[0]._simulator._env.env.timestep)
+for each in (env, same, other, still[0], settled[0]):
+    each.close()
+"""
+    told = libero.python("-c", code, libero.assets()).splitlines()
+    assert told == ["True 7", "True False", "0 10"]
+
+
+@needs_libero
+def test_a_reset_that_libero_tries_for_ever_is_a_timeout_with_the_reason(simulator, tmp_path):
+    meshes = tmp_path / "meshes"
+    meshes.mkdir()
+    for path in libero.assets().iterdir():
+        (meshes / path.name).symlink_to(path)
+
+    class Breaks:
+        """Takes the scene away once it was built."""
+
+        needs = frozenset({"robot_state/eef/pos"})
+
+        def act(self, obs, episodes):
+            (meshes / "scenes").unlink(missing_ok=True)
+            return np.zeros((len(episodes), 7), np.float32)
+
+    with pytest.warns(RuntimeWarning, match="no answer within 20 s") as warned:
+        run = envhub.evaluate(
+            "libero", Breaks(), tasks=["turn_on_the_stove"], episodes=2, workers=1, max_steps=1,
+            env_args={"assets": str(meshes)}, runtime="isolated", retries=0,
+            limits=Limits(reset=20.0), out=tmp_path / "run",
+        )  # fmt: skip
+    assert [record.status for record in run.records()] == ["ok", "timeout"]
+    reason = "LIBERO's reset failed and is tried again: FileNotFoundError: [Errno 2] No such file"
+    assert reason in str(warned[0].message)
+
+
+@needs_libero
+@needs_egl
+def test_versions_that_were_not_compared_are_reset_as_libero_does(simulator, tmp_path):
+    info = tmp_path / "robosuite-9.9.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robosuite\nVersion: 9.9.9\n")
+    job = [["libero_object", JOBS[1][1], [1]]]
+    arguments = (libero.LOOPS, "ours", libero.assets(), 64, 3, 1)
+    told = libero.python(*arguments, stdin=json.dumps(job), first=str(tmp_path)).splitlines()
+    (said,) = (line for line in told if line.startswith("envhub: "))
+    assert said.startswith("envhub: robosuite 9.9.9 was not compared with the fast reset")
+    assert json.loads(told[-1]) == libero.episodes("ours", job, steps=3)[0]
+
+
+@needs_libero
+@needs_egl
+def test_closing_frees_everything_and_another_reset_opens_again(simulator):
+    code = """
+import gc, sys, weakref
+from pathlib import Path
+from envhub_libero.env import make
+from envhub_libero.tasks import suites
+from support.libero_loops import digest
+
+def megabytes():
+    return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) // 1024
+
+tasks = suites()["libero_object"]
+env, sizes, frames = make(tasks[0], assets=sys.argv[1], size=64), [], set()
+for _ in range(4):
+    frames.add(digest(env.reset(seed=5, options={"init_state": 5})[0]["pixels"]["image"]))
+    upright = env.render()
+    simulator = weakref.ref(env._simulator)
+    env.close()
+    gc.collect()
+    assert simulator() is None
+    sizes.append(megabytes())
+env.close()
+assert len(frames) == 1, frames
+assert upright.shape == (64, 64, 3) and upright.std() > 10
+assert max(sizes[2:]) <= 1.05 * sizes[1], sizes
+"""
+    assert libero.python("-c", code, libero.assets(), MUJOCO_GL="egl") == ""
+
+
+def mapped_libraries() -> set[str]:
+    """The MuJoCo libraries that workers of this process have loaded."""
+    found = set()
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words, maps = command.read_bytes(), command.with_name("maps").read_text()
+        except OSError:  # it ended, or is another user's
+            continue
+        if b"envhub.worker" in words and str(os.getpid()).encode() in words.split(b"\0"):
+            found |= set(re.findall(r"libmujoco\.so\.([\d.]+)", maps))
+    return found
+
+
+@needs_libero
+@needs_egl
+@needs_metaworld
+def test_beside_meta_world_in_one_program(simulator):
+    """Each in its own interpreter, with its own MuJoCo."""
+    ours = envhub.make_env(
+        "libero", tasks=["turn_on_the_stove"], env_args={"size": 16}, runtime="isolated"
+    )
+    other = envhub.make_env("metaworld", tasks=["reach-v3"], env_args={"size": 16}, runtime="here")
+    envs = [ours["libero_goal"]["turn_on_the_stove"], other["mt50"]["reach-v3"]]
+    for env in envs:
+        env.reset(seed=0)
+    for env in envs * 2:
+        observation, *_ = env.step(env.action_space.sample())
+        frames = observation["pixels"]
+        shape = frames["image"].shape if isinstance(frames, dict) else frames.shape
+        assert shape == (1, 16, 16, 3)
+    assert mapped_libraries() == {"3.3.7", "3.3.0"}
+    envhub.close_envs([ours, other])

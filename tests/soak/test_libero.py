@@ -1,0 +1,62 @@
+"""All of LIBERO's 130 tasks: compared with LIBERO's own loop, and brought to their goals."""
+
+import json
+
+import pytest
+from envhub_libero.tasks import suites
+from support import libero_setup as libero
+from support.needs import needs_egl, needs_libero
+from support.paths import TESTS
+
+pytestmark = [pytest.mark.soak, needs_libero]
+
+TASKS = [[suite, task.name] for suite, tasks in suites().items() for task in tasks]
+
+
+@pytest.fixture(autouse=True)
+def _simulator(monkeypatch):
+    monkeypatch.setenv("ENVHUB_HOME", str(libero.home()))
+
+
+@needs_egl
+@pytest.mark.parametrize("suite", list(suites()))
+def test_every_task_is_liberos_own_to_the_bit(suite):
+    jobs = [[folder, task, [1, 50]] for folder, task in TASKS if folder == suite]
+    own = libero.episodes("own", jobs, steps=20)
+    assert len(own) == 2 * len(jobs)
+    assert libero.episodes("ours", jobs, steps=20) == own
+
+
+def test_every_goal_can_hold():
+    script = TESTS / "support" / "libero_goals.py"
+    told = libero.python(script, libero.assets(), stdin=json.dumps(TASKS)).splitlines()
+    reached = [json.loads(line) for line in told if line.startswith("[")]
+    assert len(reached) == 130
+    assert [name for name, _, before, _ in reached if before[-1]] == []
+    assert [name for name, _, _, after in reached if after != [True, True, False, True]] == []
+
+
+@needs_egl
+def test_memory_stays_flat_over_twenty_tasks():
+    """Apart from a scene's own size: the tasks of libero_object have scenes of one size."""
+    code = """
+import gc, json, sys
+from pathlib import Path
+from envhub_libero.env import make
+from envhub_libero.tasks import suites
+
+def megabytes():
+    return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
+
+sizes = []
+for task in suites()["libero_object"] * 2:
+    env = make(task, assets=sys.argv[1])
+    for episode in range(2):
+        env.reset(seed=episode, options={"init_state": episode})
+    sizes.append(megabytes())
+    env.close()
+print(json.dumps(sizes))
+"""
+    sizes = json.loads(libero.python("-c", code, libero.assets()).splitlines()[-1])
+    assert len(sizes) == 20
+    assert max(sizes[3:]) <= 1.05 * sizes[2], sizes

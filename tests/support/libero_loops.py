@@ -1,0 +1,153 @@
+"""Episodes of LIBERO's own loop and of the plugin's envs, as lines that can be compared.
+
+    python tests/support/libero_loops.py own|ours ASSETS SIZE STEPS CHUNK < jobs.json
+
+A job is [folder, task, [seed, ...]], and an episode's initial state has the number of its seed.
+Each line holds a digest of everything that the simulator's state consists of, for the first
+observation and each step, and digests of the frames that are looked at: every CHUNK steps.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CAMERAS = ("agentview", "robot0_eye_in_hand")
+SETTLING = 10
+LEAVES = ("eef_pos", "eef_quat", "gripper_qpos", "gripper_qvel", "joint_pos", "joint_vel")
+
+
+def actions(seed: int, steps: int) -> np.ndarray:
+    return np.random.default_rng(seed).uniform(-1, 1, (steps, 7)).astype(np.float32)
+
+
+def digest(*parts: Any) -> str:
+    joined = hashlib.sha256()
+    for part in parts:
+        joined.update(np.ascontiguousarray(part).tobytes())
+    return joined.hexdigest()[:16]
+
+
+def state_digest(sim: Any, reward: float, success: bool, seen: list[Any]) -> str:
+    """Of time, positions and velocities, what the model says, the outcome and the robot's state."""
+    model = sim.model._model
+    placed = (model.body_pos, model.body_quat, model.site_rgba, sim.data._data.qacc_warmstart)
+    return digest(sim.get_state().flatten(), *placed, float(reward), bool(success), *seen)
+
+
+def observed(step: int, chunk: int) -> bool:
+    return step % chunk == 0
+
+
+# LIBERO's own loop: nothing of EnvHub
+
+
+def import_own(assets: str) -> Any:
+    place = tempfile.mkdtemp()
+    Path(place, "config.yaml").write_text(json.dumps({"assets": assets}))
+    os.environ["LIBERO_CONFIG_PATH"] = place
+    import libero.libero
+
+    libero.libero._assets_path_cache = assets
+    from libero.libero.envs import OffScreenRenderEnv
+
+    return OffScreenRenderEnv
+
+
+def own_files(folder: str, task: str) -> tuple[str, str]:
+    import libero.libero
+
+    place = Path(libero.libero.__file__).parent
+    return (
+        str(place / "bddl_files" / folder / f"{task}.bddl"),
+        str(place / "init_files" / folder / f"{task}.pruned_init"),
+    )
+
+
+def own_init_states(path: str) -> Any:
+    """As LIBERO loads them, with torch's place taken by the pickle module."""
+    import pickle
+    import zipfile
+
+    return pickle.loads(zipfile.ZipFile(path).read("archive/data.pkl"))
+
+
+def own_episodes(job: list[Any], make: Any, size: int, steps: int, chunk: int) -> Iterator[Any]:
+    folder, task, seeds = job
+    bddl, states = own_files(folder, task)
+    options = {"camera_heights": size, "camera_widths": size, "camera_names": list(CAMERAS)}
+    env = make(bddl_file_name=bddl, **options)
+    for number, seed in enumerate(seeds):
+        if number and env.env.object_property_initializers:
+            # LIBERO never empties this list, so a second reset draws other random numbers.
+            env.close()
+            env = make(bddl_file_name=bddl, **options)
+        env.seed(seed)
+        env.reset()
+        seen = env.set_init_state(own_init_states(states)[seed % 50])
+        for _ in range(SETTLING):
+            seen, reward, success, _ = env.step([0, 0, 0, 0, 0, 0, -1])
+        lines = [own_line(env, seen, 0.0, False, frames=True)]
+        for step, action in enumerate(actions(seed, steps), start=1):
+            seen, reward, success, _ = env.step(action)
+            lines.append(own_line(env, seen, reward, success, frames=observed(step, chunk)))
+        yield [task, seed, lines]
+    env.close()
+
+
+def own_line(env: Any, seen: Any, reward: float, success: bool, *, frames: bool) -> list[str]:
+    robot = [seen[f"robot0_{leaf}"] for leaf in LEAVES] + [env.robots[0].controller.ee_ori_mat]
+    drawn = [digest(seen[f"{camera}_image"]) for camera in CAMERAS] if frames else []
+    return [state_digest(env.sim, reward, success, robot), *drawn]
+
+
+# The plugin's envs
+
+
+def our_episodes(job: list[Any], assets: str, size: int, steps: int, chunk: int) -> Iterator[Any]:
+    from envhub_libero.env import make
+    from envhub_libero.tasks import suites
+
+    folder, name, seeds = job
+    (task,) = (task for task in suites()[folder] if task.name == name)
+    env = make(task, assets=assets, size=size)
+    all_frames = env.observing
+    for seed in seeds:
+        env.observing = all_frames
+        seen, info = env.reset(seed=seed, options={"init_state": seed % 50})
+        lines = [our_line(env, seen, 0.0, info["is_success"], frames=True)]
+        for step, action in enumerate(actions(seed, steps), start=1):
+            env.observing = all_frames if observed(step, chunk) else frozenset()
+            seen, reward, success, _, info = env.step(action)
+            assert success == info["is_success"]
+            lines.append(our_line(env, seen, reward, success, frames=observed(step, chunk)))
+        yield [name, seed, lines]
+    env.close()
+
+
+def our_line(env: Any, seen: Any, reward: float, success: bool, *, frames: bool) -> list[str]:
+    state = seen["robot_state"]
+    robot = [state["eef"]["pos"], state["eef"]["quat"], *state["gripper"].values()]
+    robot += [*state["joints"].values(), state["eef"]["mat"]]
+    drawn = [digest(frame) for frame in seen["pixels"].values()] if frames else []
+    return [state_digest(env._simulator._env.sim, reward, success, robot), *drawn]
+
+
+def episodes_of(kind: str, assets: str, size: int, steps: int, chunk: int) -> Callable[..., Any]:
+    if kind == "ours":
+        return lambda job: our_episodes(job, assets, size, steps, chunk)
+    make = import_own(assets)
+    return lambda job: own_episodes(job, make, size, steps, chunk)
+
+
+if __name__ == "__main__":
+    play = episodes_of(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]))
+    for job in json.load(sys.stdin):
+        for episode in play(job):
+            print(json.dumps(episode), flush=True)

@@ -1,0 +1,109 @@
+"""LIBERO's meshes and its runtime, made once for all tests and kept in pytest's cache."""
+
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import envhub_libero
+
+from envhub.runtime.provision import provision
+from envhub.types import Interpreter, PluginSource
+from support.paths import TESTS
+
+ARCHIVE = "ENVHUB_TEST_LIBERO"
+"""Names the archive of the meshes; else it is looked for next to the project."""
+CACHE = TESTS.parent / ".pytest_cache" / "libero"
+LOOPS = TESTS / "support" / "libero_loops.py"
+
+
+def archive() -> Path:
+    named = os.environ.get(ARCHIVE)
+    return Path(named) if named else TESTS.parent.parent / "shared" / "libero-assets.tar.xz"
+
+
+def assets() -> Path:
+    """The directory of the meshes, unpacked by whoever needs it first."""
+    place = CACHE / "libero-assets"
+    with _alone("assets"):
+        if not place.is_dir():
+            fresh = CACHE / f"unpacked-{os.getpid()}"
+            with tarfile.open(archive()) as packed:
+                packed.extractall(fresh, filter="data")
+            (fresh / "libero-assets").rename(place)
+            fresh.rmdir()
+    return place
+
+
+def runtime() -> Interpreter:
+    """The runtime of the plugin's lock; `ENVHUB_HOME` must be that of `home()`."""
+    (benchmark,) = envhub_libero.envhub_benchmarks()
+    return provision(PluginSource("libero"), "isolated", benchmark)
+
+
+def home() -> Path:
+    """The value of `ENVHUB_HOME` for tests that run LIBERO: runtimes are built once."""
+    return CACHE / "home"
+
+
+def python(*arguments: object, stdin: str = "", first: str = "", **variables: str) -> str:
+    """Run LIBERO's interpreter and return what it prints."""
+    interpreter = runtime()
+    done = subprocess.run(
+        [interpreter.python, *map(str, arguments)],
+        env=os.environ | variables_of(interpreter, first) | variables,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def variables_of(interpreter: Interpreter, first: str = "") -> dict[str, str]:
+    """The variables of a process on LIBERO's interpreter, as a worker would have them.
+
+    Args:
+        interpreter: That of `runtime()`.
+        first: A directory that is searched before all others.
+    """
+    paths = [*([first] if first else []), str(TESTS), *interpreter.paths]
+    return {
+        "PYTHONPATH": ":".join(paths),
+        "NUMBA_CACHE_DIR": str(home() / "numba" / str(interpreter.key)),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **dict.fromkeys(("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+    }
+
+
+def episodes(kind: str, jobs: list[Any], *, size: int = 64, steps: int = 12, chunk: int = 1) -> Any:
+    """The lines of `libero_loops.py`, read."""
+    told = python(LOOPS, kind, assets(), size, steps, chunk, stdin=json.dumps(jobs))
+    return [json.loads(line) for line in told.splitlines() if line.startswith("[")]
+
+
+def own_episodes(jobs: list[Any], *, steps: int) -> Any:
+    """The same of LIBERO's own loop, played once: it takes a minute, and changes with the lock."""
+    asked = json.dumps([jobs, steps, runtime().key]).encode()
+    place = CACHE / f"own-{hashlib.sha256(LOOPS.read_bytes() + asked).hexdigest()[:16]}.json"
+    with _alone("own"):
+        if not place.is_file():
+            part = place.with_suffix(".part")
+            part.write_text(json.dumps(episodes("own", jobs, steps=steps)))
+            part.rename(place)
+    return json.loads(place.read_text())
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
