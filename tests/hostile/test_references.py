@@ -169,7 +169,7 @@ class TestWithoutGit:
         Ledger().add(hub.endpoint, "known/good", commit_in(proposed))
         done = envhub("eval", proposed, *QUICK, PATH=self.path)
         assert done.returncode == 0, done.stderr
-        assert (tmp_path / "executed").exists()
+        assert executed(tmp_path)
 
     @pytest.mark.parametrize("where", ["head", "ancestor", "branch", "tag"])
     def test_commits_of_the_repository_itself(self, hub, publish, where):
