@@ -312,6 +312,9 @@ class WorkerSpec:
     """The benchmark that a worker read from the envs of a file, so that others need not."""
     env_vars: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Variables that the user lets through to the worker; they may be secrets."""
+    makes_envs: bool = True
+    """Whether the worker may make envs, which may draw; False if it only reads what a plugin
+    declares."""
 
     @property
     def arguments(self) -> dict[str, Argument]:

@@ -197,7 +197,7 @@ def describe(
         WorkerError: The code raised, ended its process, did not answer or is not a benchmark.
     """
     if isinstance(spec.source, PluginSource):
-        worker = _load(spec, spaces=True)
+        worker = replace(_load(replace(spec, makes_envs=False), spaces=True), spec=spec)
     else:
         worker = start_loaded_worker(
             spec, choice, locked=locked, spaces=True, message=message, progress=progress

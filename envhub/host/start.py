@@ -97,6 +97,8 @@ def _variables(spec: WorkerSpec, scratch: Path) -> dict[str, str]:
     """Return all variables of a worker but those that the user lets through."""
     isolated, local = spec.interpreter.kind == "isolated", spec.confinement is None
     variables = worker_variables(scratch, isolated=isolated, local=local)
+    if not spec.makes_envs:  # finding out what draws may take a process
+        return variables
     return variables | gl_variables({**variables, **spec.env_vars})
 
 

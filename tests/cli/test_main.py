@@ -267,6 +267,6 @@ def test_few_descriptors(limit, tmp_path):
 
 
 def test_few_descriptors_with_debug():
-    argv = ["sh", "-c", FEW, "8", ENVHUB, "info", "./run_walk", "--debug"]
+    argv = ["sh", "-c", FEW, "16", ENVHUB, "info", "./run_walk", "--debug"]
     done = subprocess.run(argv, cwd=ASSETS, env=variables(), capture_output=True, text=True)
     assert "Traceback" in done.stderr

@@ -65,8 +65,9 @@ def _here(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     left = {path.name for path in workspace.iterdir()} - before
     for name in left:
         shutil.rmtree(workspace / name)
-    # A policy or an env that failed has begun its run; see docs/runs.md.
-    assert left <= {"fresh"}
+    # A policy or an env that failed has begun its run; see docs/runs.md. With --workers 0 Python
+    # itself may keep what it compiled.
+    assert left <= {"fresh", "__pycache__"}
 
 
 @pytest.mark.timeout(60)  # much more than any of them takes, on a busy machine too
