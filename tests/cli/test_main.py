@@ -266,6 +266,7 @@ def test_few_descriptors(limit, tmp_path):
 
 
 def test_few_descriptors_with_debug():
-    argv = ["sh", "-c", FEW, "12", ENVHUB, "info", "./run_walk", "--debug"]
+    python = (sys.executable, "-m", "envhub")  # in a path with a space, a shell starts ENVHUB
+    argv = ["sh", "-c", FEW, "8", *python, "info", "./run_walk", "--debug"]
     done = subprocess.run(argv, cwd=ASSETS, env=variables(), capture_output=True, text=True)
     assert "Traceback" in done.stderr
