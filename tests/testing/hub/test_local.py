@@ -371,7 +371,7 @@ class TestWriting:
                 repo_id="owner/name", path_in_repo="x", path_or_fileobj=b"", create_pr=True
             )
         with pytest.raises(errors.HfHubHTTPError, match="does not answer GET"):
-            api.list_repo_commits("owner/name")
+            list(api.get_repo_discussions("owner/name"))
 
     def test_a_folder(self, hub, first, api, download, tmp_path):
         folder = tmp_path / "folder"
