@@ -31,7 +31,7 @@ from envhub.errors import ContractError, SourceUnavailable, UnknownName
 from envhub.sources.assets import hash_tree
 from envhub.types import Limits
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(900)
 """The first test that runs LIBERO also builds its runtime, and compiles robosuite's functions."""
 
 PLUGIN = ROOT / "plugins" / "libero"
