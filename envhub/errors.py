@@ -31,7 +31,6 @@ A message is one or two sentences: what happened, what was found, what to do nex
 speaks of is in attributes.
 """
 
-from difflib import get_close_matches
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -95,6 +94,8 @@ class UnknownName(UsageError, LookupError):
         known = sorted(known)
         self.kind = kind
         self.name = name
+        from difflib import get_close_matches  # commands must start fast
+
         self.matches = tuple(get_close_matches(name, known, n=3, cutoff=0.5))
         if self.matches:
             found = f"Did you mean {_either(self.matches)}?"

@@ -14,7 +14,6 @@ import click
 
 from envhub.cli.output import echo_error
 from envhub.errors import UsageError, printable
-from envhub.files import expand_home
 from envhub.types import Argument, Limits, SourceOptions
 
 if TYPE_CHECKING:
@@ -48,6 +47,8 @@ def local_path(
         raise UsageError(f"{name.strip('[]')} is empty: name a path.")
     if "\0" in value:
         raise UsageError(f"{value!r} is not a path.")
+    from envhub.files import expand_home  # commands must start fast
+
     return expand_home(value)
 
 
