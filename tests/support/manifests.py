@@ -6,59 +6,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-INFO = {
-    "format": 1,
-    "envhub": "0.1.0",
-    "created": "2026-01-01T12:00:00+00:00",
-    "benchmark": {
-        "ref": "./env",
-        "path": "/here/env/env.py",
-        "name": "env",
-        "kind": "local",
-        "files": {"env.py": "sha256:aa"},
-        "env_args": {},
-        "plugins": [],
-    },
-    "plan": {
+from support.run_json import MANIFEST
+
+_TASK = {"horizon": 10, "success": "once", "init_states": 0}
+
+INFO: dict[str, Any] = MANIFEST | {
+    "benchmark": MANIFEST["benchmark"]
+    | {"ref": "./env", "name": "env", "files": {"env.py": "sha256:aa"}, "env_args": {}},
+    "plan": MANIFEST["plan"]
+    | {
         "suites": {"s": ["near", "far"]},
         "episodes": 10,
-        "seed": 0,
-        "max_steps": None,
-        "reuse": "reset",
-        "tasks": {
-            "near": {"horizon": 10, "success": "once", "init_states": 0},
-            "far": {"horizon": 10, "success": "once", "init_states": 0},
-        },
+        "tasks": {name: dict(_TASK) for name in ("near", "far")},
     },
-    "policy": {
-        "kind": "named",
-        "ref": "zero",
-        "path": None,
-        "sha256": None,
-        "imports": {},
-        "args": {},
-        "files": {},
-        "directory": "/here",
-        "batch": None,
-        "placement": "worker",
-    },
-    "runtime": {
-        "kind": "here",
-        "key": None,
-        "python": "3.11.7",
-        "packages": {"mujoco": "3.3.0"},
-        "unmet": [],
-    },
-    "protection": {
-        "process": True,
-        "sandbox": "none",
-        "network": True,
-        "memory_mb": None,
-        "differences": None,
-    },
-    "limits": {"start": 300.0, "reset": 120.0, "step": 60.0, "act": 120.0, "close": 5.0},
-    "retries": 1,
-    "protocol": "sha256:00",
+    "policy": MANIFEST["policy"] | {"ref": "zero", "path": None, "sha256": None},
+    "runtime": MANIFEST["runtime"] | {"packages": {"mujoco": "3.3.0"}},
 }
 
 
