@@ -29,7 +29,8 @@ def paste_line(info: Mapping[str, Any], summary: Summary) -> str:
     if line.errors:
         parts.append(_describe_errors(line))
     if line.policy_errors:
-        parts.append(f"{_count(line.policy_errors, 'policy error')} counted as failures")
+        counted = "a failure" if line.policy_errors == 1 else "failures"
+        parts.append(f"{_count(line.policy_errors, 'policy error')} counted as {counted}")
     return " | ".join(parts)
 
 

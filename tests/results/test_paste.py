@@ -42,6 +42,10 @@ ONE = {"s": ["t"]}
             [won(), policy_error(), policy_error()],
             "33.3% [6.1%, 79.2%] | 3 episodes, 1 task | 2 policy errors counted as failures",
         ),
+        (
+            [won(), policy_error()],
+            "50.0% [9.5%, 90.5%] | 2 episodes, 1 task | 1 policy error counted as a failure",
+        ),
         ([silent(reward=512.25)], "mean return 512.25 | 1 episode, 1 task"),
         (
             [silent(reward=-1.0), env_error(), env_error()],
