@@ -8,10 +8,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envhub.api import evaluate as evaluate
     from envhub.api import make_env as make_env
+    from envhub.declarations import Asset as Asset
+    from envhub.declarations import Benchmark as Benchmark
+    from envhub.declarations import Task as Task
     from envhub.errors import EnvHubError as EnvHubError
     from envhub.errors import RunDirectoryError as RunDirectoryError
     from envhub.errors import UsageError as UsageError
     from envhub.hookspecs import hookimpl as hookimpl
+    from envhub.options import Limits as Limits
     from envhub.policies.contract import Context as Context
     from envhub.policies.contract import Policy as Policy
     from envhub.records import EpisodeRecord as EpisodeRecord
@@ -21,28 +25,24 @@ if TYPE_CHECKING:
     from envhub.results.run import Run as Run
     from envhub.results.run import open_run as open_run
     from envhub.results.summary import Summary as Summary
-    from envhub.types import Asset as Asset
-    from envhub.types import Benchmark as Benchmark
-    from envhub.types import Limits as Limits
-    from envhub.types import Task as Task
     from envhub.vector.env import close_envs as close_envs
     from envhub.worker.normalize import normalize as normalize
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Asset": "envhub.types",
-    "Benchmark": "envhub.types",
+    "Asset": "envhub.declarations",
+    "Benchmark": "envhub.declarations",
     "Comparison": "envhub.results.compare",
     "Context": "envhub.policies.contract",
     "EnvHubError": "envhub.errors",
     "EpisodeRecord": "envhub.records",
-    "Limits": "envhub.types",
+    "Limits": "envhub.options",
     "Policy": "envhub.policies.contract",
     "Run": "envhub.results.run",
     "RunDirectoryError": "envhub.errors",
     "Summary": "envhub.results.summary",
-    "Task": "envhub.types",
+    "Task": "envhub.declarations",
     "UsageError": "envhub.errors",
     "close_envs": "envhub.vector.env",
     "compare": "envhub.results.compare",

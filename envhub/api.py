@@ -28,21 +28,21 @@ from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, start_run
 from envhub.host.loading import LazySpec, describe
-from envhub.policies.contract import Policy
-from envhub.policies.find import read_policy
-from envhub.records import EpisodeRecord
-from envhub.results.run import Run
-from envhub.sandbox.variables import chosen_variables
-from envhub.sources.find import find_source
-from envhub.types import (
+from envhub.options import (
     Argument,
     Limits,
     RuntimeChoice,
     SandboxChoice,
     SourceKeywords,
     SourceOptions,
-    WorkerSpec,
 )
+from envhub.policies.contract import Policy
+from envhub.policies.find import read_policy
+from envhub.records import EpisodeRecord
+from envhub.results.run import Run
+from envhub.sandbox.variables import chosen_variables
+from envhub.sources.find import find_source
+from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.vector.tasks import Tasks
 
@@ -79,7 +79,7 @@ def make_env(
         use_async_envs: Ignored; accepted for code that calls other libraries' `make_env`. Envs
             always run in parallel.
         **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
-            `runtime` and the others of `envhub.types.SourceKeywords`.
+            `runtime` and the others of `envhub.options.SourceKeywords`.
 
     Returns:
         `{suite: {task: VectorEnv}}`. Tasks can be looked up by number too, as LeRobot's are.
@@ -167,7 +167,7 @@ def evaluate(
             and after each episode.
         on_episode: Called with the record of each episode that has ended.
         **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
-            `runtime` and the others of `envhub.types.SourceKeywords`.
+            `runtime` and the others of `envhub.options.SourceKeywords`.
 
     Returns:
         The run: its directory, `records()` and `summary()`.

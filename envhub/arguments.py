@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from envhub.errors import UsageError
 from envhub.files import expand_home
-from envhub.types import Argument, Limits
+from envhub.options import Argument, Limits
 
 MAX_WORKERS = 4096
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from envhub.types import Benchmark, Task
+from envhub.declarations import Benchmark, Task
 
 if TYPE_CHECKING:
     from envhub.records import EpisodeRecord

@@ -1,15 +1,12 @@
-"""Find plugins by their metadata, and call their hooks.
+"""Load plugins, and call their hooks.
 
-Listing imports nothing. Loading imports the one plugin that was asked for, in a worker. pluggy
-ignores several mistakes silently; `Plugins.register` refuses them with a `PluginError`.
+Only the plugin that was asked for is imported, in a worker; observers are imported by the
+evaluation. pluggy ignores several mistakes silently; `Plugins.register` refuses them.
 """
 
 import inspect
-import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -17,87 +14,24 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from envhub import hookspecs
-from envhub.errors import InvalidBenchmark, PluginError, UnknownName
+from envhub.declarations import Benchmark, Task
+from envhub.discovery import entry_points, find
+from envhub.errors import InvalidBenchmark, PluginError
 from envhub.hookspecs import PROJECT, EnvWrapper
-from envhub.types import NAME, Benchmark, Task
 
 if TYPE_CHECKING:
-    from importlib import metadata
-
     from envhub.records import EpisodeRecord
     from envhub.results.run import Run
     from envhub.results.summary import Summary
 
-GROUP = "envhub"
-"""The entry-point group of benchmarks: name = benchmark, value = light module with hooks."""
 OBSERVERS = "envhub.observers"
 """The entry-point group of modules with run and episode hooks, imported by `envhub eval` only."""
-LIMIT_VARIABLE = "ENVHUB_PLUGINS"
-"""A comma-separated list of the plugins to use; unset: all that are installed."""
 _HOOKS = {
     name: tuple(inspect.signature(spec).parameters)
     for name, spec in sorted(vars(hookspecs).items())
     if name.startswith("envhub_")
 }
 """The parameters of each hook."""
-
-
-@dataclass(frozen=True, slots=True)
-class Installed:
-    """A plugin as its package's metadata describes it."""
-
-    name: str
-    module: str
-    distribution: str
-    version: str
-
-
-def installed() -> tuple[Installed, ...]:
-    """Return all plugins, sorted by name, without importing any."""
-    names = chosen()
-    plugins = {
-        Installed(point.name, point.value, *name_and_version(point.dist))
-        for point in _entry_points(GROUP)
-        if point.dist is not None and (names is None or point.name in names)
-    }
-    return tuple(sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution)))
-
-
-def chosen() -> tuple[str, ...] | None:
-    """Return the plugins that `ENVHUB_PLUGINS` names, or None if it is not set."""
-    text = os.environ.get(LIMIT_VARIABLE)
-    if text is None:
-        return None
-    return tuple(sorted({part.strip() for part in text.split(",") if part.strip()}))
-
-
-def find(name: str) -> Installed:
-    """Return the installed plugin of this name.
-
-    Raises:
-        UnknownName: No such plugin is installed.
-        PluginError: Two packages claim the name, or the name is not valid.
-    """
-    plugins = installed()
-    claims = [plugin for plugin in plugins if plugin.name == name]
-    if not claims:
-        advice = "Write ./NAME for a local benchmark, owner/repo@<commit> for one on the Hub."
-        names = {plugin.name for plugin in plugins}
-        raise UnknownName("installed benchmark", name, names, advice=advice)
-    if len(claims) > 1:
-        owners = " and ".join(plugin.distribution for plugin in claims)
-        raise PluginError(name, f"is claimed by {owners}: uninstall one of them.")
-    if not NAME.fullmatch(name):
-        raise PluginError(name, "does not have a valid name for a benchmark.")
-    return claims[0]
-
-
-def name_and_version(distribution: "metadata.Distribution") -> tuple[str, str]:
-    """Read only the name and the version: parsing all metadata takes a millisecond or two."""
-    head, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
-    fields = dict(re.findall(r"^(Name|Version): *(\S+)$", head, re.MULTILINE))
-    about = fields if len(fields) == 2 else distribution.metadata
-    return about["Name"], about["Version"]
 
 
 class _Mistake(Exception):
@@ -121,7 +55,7 @@ class Plugins:
 
     def load_observers(self) -> None:
         """Import and register every installed observer."""
-        for point in _entry_points(OBSERVERS):
+        for point in entry_points(OBSERVERS):
             owner = point.dist.metadata["Name"] if point.dist is not None else None
             self._import(point.name, point.value, owner)
 
@@ -257,10 +191,3 @@ def _boundary(plugin: str, failure: str, distribution: str | None) -> Iterator[N
     except (Exception, SystemExit) as exc:
         problem = f"{failure}: {type(exc).__name__}: {exc}"
         raise PluginError(plugin, problem, distribution=distribution) from exc
-
-
-def _entry_points(group: str) -> "metadata.EntryPoints":
-    # Imported here: a worker that loads an env file does not need it, and it takes 12 ms.
-    from importlib import metadata
-
-    return metadata.entry_points(group=group)

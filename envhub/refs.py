@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
+from envhub.declarations import NAME
 from envhub.errors import InvalidReference
-from envhub.types import NAME
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ALMOST_COMMIT = re.compile(r"[0-9a-fA-F]{7,64}")

@@ -11,8 +11,9 @@ from support.paths import ASSETS
 
 import envhub
 from envhub.errors import UnknownName, UsageError, WorkerError, WorkerRaised
+from envhub.options import Limits
 from envhub.sources.find import find_source
-from envhub.types import Limits, WorkerSpec
+from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.vector.pool import WorkerPool
 from envhub.wire.messages import Stepped, WasReset

@@ -12,8 +12,8 @@ import envhub
 from envhub import hookspecs
 from envhub.cli import COMMANDS, group
 from envhub.errors import ExitCode
+from envhub.options import SourceKeywords
 from envhub.sources import download, fetch, git, http, hub
-from envhub.types import SourceKeywords
 
 
 def page(name: str) -> str:

@@ -12,7 +12,8 @@ import envhub
 from envhub.errors import UsageError
 from envhub.host.inline import InlineWorker
 from envhub.host.worker import Worker
-from envhub.types import Confinement, FileSource, Limits, PluginSource, WorkerSpec
+from envhub.options import Limits
+from envhub.types import Confinement, FileSource, PluginSource, WorkerSpec
 
 PACKAGE = Path(envhub.__file__).parent
 KEPT = Confinement("bubblewrap", network=False)

@@ -5,9 +5,10 @@ from types import ModuleType
 
 import pytest
 
+from envhub.declarations import Benchmark, Task
+from envhub.discovery import Installed, chosen, find, installed
 from envhub.errors import InvalidBenchmark, PluginError, UnknownName
-from envhub.plugins import Installed, Plugins, chosen, find, installed
-from envhub.types import Benchmark, Task
+from envhub.plugins import Plugins
 
 TASK = Task("reach", "reach the goal", 10)
 

@@ -4,9 +4,9 @@ import sys
 
 import pytest
 
+from envhub.declarations import Task
 from envhub.loader import load_file
 from envhub.tracebacks import place_of, trace_of
-from envhub.types import Task
 
 CODE = """
 import json

@@ -18,12 +18,12 @@ from packaging.requirements import Requirement
 from envhub import process
 from envhub.errors import NoScratchDirectory
 from envhub.machine import gl, gl_choice, resources
+from envhub.options import SandboxKind
 from envhub.runtime.build_cache import all_built, size_of
 from envhub.sandbox import landlock
 from envhub.sandbox.choose import SANDBOXES, trouble
 from envhub.sandbox.differences import Conditions, conditions, differences
 from envhub.scratch import scratch_directory
-from envhub.types import SandboxKind
 
 _TIMEOUT = 10.0
 """Seconds that a tool may take to print its version."""

@@ -19,14 +19,15 @@ from envhub.cli.options import (
 )
 from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
 from envhub.cli.show import check_requirements, show_run
+from envhub.declarations import MAX_HORIZON
 from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
+from envhub.options import Argument, Limits, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.results.require import Requirement
 from envhub.results.run import Run
-from envhub.types import MAX_HORIZON, Argument, Limits, SourceOptions
 
 
 @click.command("eval")

@@ -11,13 +11,13 @@ from typing import Any
 
 from envhub.cli.options import escaped, show_download
 from envhub.errors import EnvHubError, printable
+from envhub.options import SourceOptions
 from envhub.refs import HubRef, parse
 from envhub.sources import store
 from envhub.sources.fetch import obtain
 from envhub.sources.imports import is_code, reachable
 from envhub.sources.requirements import BESIDE, Requirements, requirements_at
 from envhub.sources.store import Stored
-from envhub.types import SourceOptions
 
 _SHOWN_FILES = 30
 _SHOWN_LINES = 400

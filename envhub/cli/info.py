@@ -21,19 +21,13 @@ from envhub.cli.options import (
     timeout_option,
 )
 from envhub.cli.remarks import broken_tasks, undescribed_tasks
+from envhub.declarations import MAX_HORIZON
 from envhub.errors import ContractError, RemoteCodeRefused
 from envhub.host.loading import Description, describe
 from envhub.observations import Feature, features
+from envhub.options import Argument, Limits, SourceOptions
 from envhub.sources.requirements import Requirements, requirements_at
-from envhub.types import (
-    MAX_HORIZON,
-    Argument,
-    FileSource,
-    Limits,
-    Source,
-    SourceOptions,
-    WorkerSpec,
-)
+from envhub.types import FileSource, Source, WorkerSpec
 from envhub.wire.spaces import AnySpace, Spaces
 
 _UNDECLARED = "observation  not declared by the plugin; envhub try shows it"

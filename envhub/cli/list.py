@@ -15,8 +15,9 @@ from envhub.cli.options import (
     source_options,
     timeout_option,
 )
-from envhub.plugins import Installed, installed
-from envhub.types import Argument, Benchmark, Limits, SourceOptions, WorkerSpec
+from envhub.declarations import Benchmark
+from envhub.discovery import Installed, installed
+from envhub.options import Argument, Limits, SourceOptions
 
 
 @click.command("list")
@@ -51,6 +52,7 @@ def command(
     # Slow to import, so only after REF has been checked.
     from envhub.cli.remarks import broken_tasks
     from envhub.host.loading import describe
+    from envhub.types import WorkerSpec
 
     described = describe(
         WorkerSpec(source, env_args, limits, env_vars=options.env_vars),

@@ -14,7 +14,7 @@ import click
 
 from envhub.cli.output import echo_error
 from envhub.errors import UsageError, printable
-from envhub.types import Argument, Limits, SourceOptions
+from envhub.options import Argument, Limits, SourceOptions
 
 if TYPE_CHECKING:
     from envhub.results.require import Requirement

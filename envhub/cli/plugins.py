@@ -5,10 +5,11 @@ import json
 import click
 
 from envhub.cli.options import debug_option, json_option, one_line, timeout_option
+from envhub.discovery import Installed, find, installed
 from envhub.errors import EnvHubError, ExitCode
 from envhub.host.loading import describe
-from envhub.plugins import Installed, find, installed
-from envhub.types import Limits, PluginSource, WorkerSpec
+from envhub.options import Limits
+from envhub.types import PluginSource, WorkerSpec
 
 
 @click.command("plugins")

@@ -16,14 +16,16 @@ from envhub.cli.options import (
     message,
     timeout_option,
 )
+from envhub.declarations import Benchmark
 from envhub.errors import UsageError
 from envhub.host.loading import LazySpec, describe
+from envhub.options import Argument, Limits
 from envhub.refs import HubRef, PathRef, parse
 from envhub.scratch import scratch_directory, temporary_directory
 from envhub.sources.find import locate
 from envhub.sources.hub import TAG, Hub, endpoint
 from envhub.sources.publish import Selection, copy_published
-from envhub.types import Argument, Benchmark, Limits, WorkerSpec
+from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 
 _NAMED = 5

@@ -8,12 +8,13 @@ import click
 from envhub.cli.options import debug_option, json_option, message, one_line, show_download
 from envhub.errors import UnknownName, UsageError
 from envhub.files import cache_home, discard_tree
+from envhub.options import Limits
 from envhub.refs import HubRef, NameRef, PathRef
 from envhub.runtime import build_cache
 from envhub.runtime.provision import build, file_requirements, rebuild_line, requirements_of
 from envhub.runtime.resolve import forget
 from envhub.runtime.venv import KIND
-from envhub.types import Interpreter, Limits, PluginSource, WorkerSpec
+from envhub.types import Interpreter, PluginSource, WorkerSpec
 
 _MB = 10**6
 
@@ -120,8 +121,8 @@ def remove(keys: tuple[str, ...], *, everything: bool) -> None:
 
 def _build_installed(name: str, progress: build_cache.Say) -> Interpreter:
     """Build the runtime of a plugin, whose pins are known once it is loaded."""
+    from envhub.discovery import find
     from envhub.host.loading import describe
-    from envhub.plugins import find
 
     find(name)
     source = PluginSource(name)

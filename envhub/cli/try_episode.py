@@ -25,11 +25,13 @@ from envhub.cli.options import (
     timeout_option,
 )
 from envhub.cli.remarks import undescribed_tasks
+from envhub.declarations import MAX_HORIZON, Task
 from envhub.errors import EnvHubError, UsageError, WorkerError
 from envhub.evaluation.outcome import Outcome
 from envhub.evaluation.plan import limited, select
 from envhub.host.loading import Description, LazySpec, describe
-from envhub.types import MAX_HORIZON, Argument, Limits, SourceOptions, Task, WorkerSpec
+from envhub.options import Argument, Limits, SourceOptions
+from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.worker.envcalls import success_of
 

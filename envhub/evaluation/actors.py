@@ -9,6 +9,7 @@ from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
+from envhub.declarations import Benchmark
 from envhub.errors import EnvHubError, WorkerRaised
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job
@@ -20,7 +21,7 @@ from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context
 from envhub.policies.load import ObservationView, context_of, make_caller, wrap_policy
 from envhub.tracebacks import place_of, trace_of
-from envhub.types import HERE, Benchmark, PolicyFacts, PolicySource, PolicySpec
+from envhub.types import HERE, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.spaces import Spaces
 from envhub.wire.values import Array
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 
+from envhub.declarations import Task
 from envhub.errors import ContractError, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 from envhub.evaluation.outcome import Outcome
 from envhub.records import End, Episode, EpisodeError, EpisodeRecord, Status
-from envhub.types import Task
 from envhub.wire.messages import EpisodeInfo
 from envhub.wire.values import Array
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from envhub.declarations import Benchmark
 from envhub.errors import WorkerRaised
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.plan import Plan
+from envhub.options import Limits
 from envhub.records import Episode
-from envhub.types import Benchmark, Limits, WorkerSpec
+from envhub.types import WorkerSpec
 
 
 @dataclass(frozen=True, slots=True)

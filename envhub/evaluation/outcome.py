@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from envhub.declarations import Task
 from envhub.errors import ContractError
 from envhub.records import End
-from envhub.types import Task
 
 _MAX_RETURN = 1e100
 """A larger return is useless: the mean of several might not be finite."""

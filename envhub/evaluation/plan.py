@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
 from envhub.records import Episode
-from envhub.types import Benchmark, Task
 
 _MAX_EPISODES = 1_000_000
 """The episodes of a run: more would need weeks, and their plan gigabytes."""

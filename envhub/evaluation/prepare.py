@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from envhub.declarations import Benchmark
+from envhub.discovery import chosen
 from envhub.errors import ContractError, UsageError
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import Plan, make_plan, select
@@ -16,11 +18,10 @@ from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.machine import resources
-from envhub.plugins import chosen
 from envhub.policies.find import find_policy
 from envhub.records import Episode
 from envhub.results.manifest import describe_policy, foresee_policy, make_manifest
-from envhub.types import Benchmark, Source, WorkerSpec, confinement_of
+from envhub.types import Source, WorkerSpec, confinement_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from envhub.declarations import Benchmark
 from envhub.errors import ContractError, WorkerError
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.pacing import running_average
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.remote import RemotePolicy
 from envhub.host.waiting import WorkerPoller, close_workers
-from envhub.types import Benchmark, PolicyFacts, PolicySource, PolicySpec
+from envhub.types import PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.messages import Acted, Done, PolicyLoaded
 from envhub.wire.spaces import Spaces
 

@@ -9,9 +9,9 @@ from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
+from envhub.options import Argument, Limits, SourceOptions
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run
-from envhub.types import Argument, Limits, SourceOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine, OnRecord
 from envhub.evaluation.prepare import Prepared, foresee, prepare
 from envhub.evaluation.request import EvalRequest, Watcher
+from envhub.options import Limits, SourceOptions
 from envhub.plugins import Plugins
 from envhub.records import Episode, EpisodeRecord
 from envhub.results.journal import (
@@ -36,7 +37,7 @@ from envhub.results.seal import check_key, is_sealed, key_path, seal
 from envhub.results.summary import to_json
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
-from envhub.types import FileSource, Limits, PolicyFacts, Source, SourceOptions
+from envhub.types import FileSource, PolicyFacts, Source
 from envhub.wire.values import Array
 
 

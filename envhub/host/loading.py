@@ -9,23 +9,16 @@ from functools import partial
 from importlib import metadata
 from pathlib import Path
 
+from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError, WorkerRaised
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
+from envhub.options import RuntimeChoice
 from envhub.runtime.provision import provision
 from envhub.sandbox.variables import check_variables
 from envhub.sources.assets import find_assets
 from envhub.sources.requirements import Requirements, requirements_at
-from envhub.types import (
-    Benchmark,
-    FileSource,
-    Interpreter,
-    PluginSource,
-    RuntimeChoice,
-    Source,
-    Task,
-    WorkerSpec,
-)
+from envhub.types import FileSource, Interpreter, PluginSource, Source, WorkerSpec
 from envhub.wire.messages import Loaded, Opened
 from envhub.wire.spaces import Spaces, decode_spaces
 

@@ -5,19 +5,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from envhub.declarations import Benchmark
+from envhub.discovery import chosen
 from envhub.errors import WorkerError
 from envhub.host.inline import InlineWorker
 from envhub.host.worker import Worker
-from envhub.plugins import chosen
-from envhub.types import (
-    Benchmark,
-    FileSource,
-    PluginSource,
-    PolicySource,
-    PolicySpec,
-    Source,
-    WorkerSpec,
-)
+from envhub.types import FileSource, PluginSource, PolicySource, PolicySpec, Source, WorkerSpec
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK
 from envhub.wire.messages import (

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Space
 
+from envhub.declarations import Benchmark
 from envhub.policies.contract import Context
-from envhub.types import Benchmark, Placement
+from envhub.types import Placement
 
 
 class _Blind:

@@ -5,19 +5,14 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from envhub.declarations import Benchmark
+from envhub.discovery import find
 from envhub.errors import UnknownName, UsageError
 from envhub.files import expand_home
-from envhub.plugins import find
+from envhub.options import Argument
 from envhub.refs import PathRef
 from envhub.sources.find import locate
-from envhub.types import (
-    Argument,
-    Benchmark,
-    FileSource,
-    PolicySource,
-    Source,
-    confinement_of,
-)
+from envhub.types import FileSource, PolicySource, Source, confinement_of
 
 POLICIES = "envhub.policies"
 """The entry-point group of policies, used as `--policy name[:argument]`."""

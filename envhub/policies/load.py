@@ -5,11 +5,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.loader import load_object, load_source
 from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context, make_rng
-from envhub.types import Benchmark, FileSource, PolicySource
+from envhub.types import FileSource, PolicySource
 from envhub.wire.messages import EpisodeInfo
 from envhub.wire.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
 

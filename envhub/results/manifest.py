@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import envhub
+from envhub.discovery import chosen
 from envhub.errors import RunDirectoryError
 from envhub.machine.facts import describe_host
-from envhub.plugins import chosen
+from envhub.options import Argument
 from envhub.refs import PathRef
 from envhub.results.journal import FORMAT
 from envhub.sandbox.differences import conditions, differences
 from envhub.sources.find import locate
 from envhub.sources.fingerprint import hash_file
 from envhub.sources.siblings import hash_siblings
-from envhub.types import Argument, Confinement, FileSource, PolicySource, WorkerSpec
+from envhub.types import Confinement, FileSource, PolicySource, WorkerSpec
 from envhub.wire.messages import Loaded
 
 _SHOWN = 80

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from envhub.options import Argument
 from envhub.results.summary import Line, Summary
-from envhub.types import Argument
 
 _DIGEST = 12
 """Hex digits of a protocol that are shown: as many as people paste of a commit."""

@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta, ValidationError, convert
 
+from envhub.declarations import NAME
 from envhub.errors import RunDirectoryError
-from envhub.types import NAME, Argument, Placement, SandboxKind
+from envhub.options import Argument, SandboxKind
+from envhub.types import Placement
 
 Name = Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z")]
 Count = Annotated[int, Meta(ge=0)]

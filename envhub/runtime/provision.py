@@ -11,20 +11,13 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from envhub.declarations import Benchmark
+from envhub.discovery import chosen, find
 from envhub.errors import ContractError, SourceCorrupt, UsageError
-from envhub.plugins import chosen, find
+from envhub.options import RuntimeChoice
 from envhub.sources.lock import locked_pins
 from envhub.sources.requirements import Requirements, requirements_at
-from envhub.types import (
-    HERE,
-    Benchmark,
-    FileSource,
-    Interpreter,
-    Origin,
-    PluginSource,
-    RuntimeChoice,
-    Source,
-)
+from envhub.types import HERE, FileSource, Interpreter, Origin, PluginSource, Source
 
 if TYPE_CHECKING:
     from envhub.runtime.pins import Pins

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from envhub import process
 from envhub.errors import HomeExposed, SandboxUnavailable
+from envhub.options import SandboxChoice, SandboxKind
 from envhub.sandbox import bubblewrap, filesystem, inside, landlock, seccomp, supervisor
 from envhub.sandbox.bubblewrap import TIMEOUT, known_options, wrap
 from envhub.sandbox.inside import Protection
 from envhub.scratch import scratch_directory
-from envhub.types import SandboxChoice, SandboxKind
 
 SANDBOXES: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 """The strongest first."""

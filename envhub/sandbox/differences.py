@@ -10,9 +10,9 @@ import shutil
 from dataclasses import dataclass
 from typing import Literal
 
+from envhub.options import SandboxKind
 from envhub.sandbox import landlock
 from envhub.sandbox.bubblewrap import known_options
-from envhub.types import SandboxKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from envhub.declarations import Asset, Benchmark
 from envhub.errors import SourceUnavailable, UsageError
-from envhub.types import Argument, Asset, Benchmark, LocalAsset
+from envhub.options import Argument
+from envhub.types import LocalAsset
 
 
 def find_assets(benchmark: Benchmark, env_args: Mapping[str, Argument]) -> tuple[LocalAsset, ...]:

@@ -5,10 +5,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from envhub.discovery import find
 from envhub.errors import InvalidReference, RemoteCodeRefused, UnknownName, UsageError
 from envhub.files import expand_home
 from envhub.machine import resources
-from envhub.plugins import find
+from envhub.options import SourceOptions
 from envhub.refs import HubRef, NameRef, PathRef, Reference, parse
 from envhub.sandbox.choose import choose
 from envhub.sources.download import OnProgress
@@ -16,14 +17,7 @@ from envhub.sources.fetch import leads_to, obtain, resolve
 from envhub.sources.hub import Hub, endpoint
 from envhub.sources.lock import check_lock
 from envhub.sources.trust import Ledger, Refused, decide, refusal
-from envhub.types import (
-    Confinement,
-    FileSource,
-    Origin,
-    PluginSource,
-    Source,
-    SourceOptions,
-)
+from envhub.types import Confinement, FileSource, Origin, PluginSource, Source
 
 _MAX_FILE = 16 * 2**20
 """Bytes of a Python file that is loaded; larger ones are data with a wrong name."""

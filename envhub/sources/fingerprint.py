@@ -7,8 +7,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
+from envhub.discovery import Installed, find
 from envhub.errors import UsageError
-from envhub.plugins import Installed, find
 from envhub.types import FileSource, Origin, PluginSource, Source
 
 _MAX_FILES = 5000

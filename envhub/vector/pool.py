@@ -13,7 +13,8 @@ from envhub.host.loading import LazySpec, explaining
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import LockstepSteps, WorkerPoller, close_workers
 from envhub.host.worker import Worker
-from envhub.types import Limits, WorkerSpec
+from envhub.options import Limits
+from envhub.types import WorkerSpec
 from envhub.vector.batches import Batches
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import Buffers, make_memory, needed_bytes

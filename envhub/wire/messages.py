@@ -4,14 +4,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from envhub.types import (
-    MAX_DESCRIPTION,
-    Argument,
-    Benchmark,
-    FileSource,
-    PolicyFacts,
-    PolicySource,
-)
+from envhub.declarations import MAX_DESCRIPTION, Benchmark
+from envhub.options import Argument
+from envhub.types import FileSource, PolicyFacts, PolicySource
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK
 from envhub.wire.spaces import SpaceSpec

@@ -9,7 +9,7 @@ from inspect import Parameter
 from typing import Any
 
 from envhub.errors import ContractError
-from envhub.types import Argument
+from envhub.options import Argument
 from envhub.worker.cfg import build_cfg, cfg_type, takes
 
 _CONTRACT: dict[str, Argument] = {"n_envs": 1, "use_async_envs": False}

@@ -6,10 +6,13 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
+from envhub.declarations import Benchmark, Task
+from envhub.discovery import name_and_version
 from envhub.errors import ContractError, UnknownName
 from envhub.loader import load_object, load_source
-from envhub.plugins import Plugins, name_and_version
-from envhub.types import Argument, Benchmark, FileSource, Task
+from envhub.options import Argument
+from envhub.plugins import Plugins
+from envhub.types import FileSource
 from envhub.wire.messages import Failed, Load
 from envhub.wire.spaces import AnySpace
 from envhub.worker.convert import Converter

@@ -11,8 +11,8 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
+from envhub.declarations import NAME
 from envhub.errors import InvalidEnvs
-from envhub.types import NAME
 
 AnyEnv = gym.Env[Any, Any]
 

@@ -13,8 +13,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
+from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
-from envhub.types import Argument, Benchmark, Task
+from envhub.options import Argument
 from envhub.wire.messages import Failed
 from envhub.wire.spaces import AnySpace
 from envhub.worker.arguments import call_make_env

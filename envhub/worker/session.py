@@ -8,11 +8,12 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from envhub.declarations import Task
 from envhub.errors import ContractError
 from envhub.machine.facts import describe_process
 from envhub.plugins import Plugins
 from envhub.policies.load import make_caller
-from envhub.types import FileSource, Task
+from envhub.types import FileSource
 from envhub.wire.memory import OUTCOME, SUCCESSES, Buffers
 from envhub.wire.messages import (
     Attach,

@@ -13,12 +13,14 @@ from support.processes import wait_until
 from support.run_tools import ENVHUB, WALK, WALKERS, outcomes, variables
 
 from envhub.cli.progress import LiveWatcher, Watcher, _clock, make_watcher
+from envhub.declarations import Benchmark, Task
 from envhub.errors import PluginError
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import make_plan
+from envhub.options import Limits
 from envhub.results.run import Run
-from envhub.types import Benchmark, Limits, PluginSource, PolicySource, Task, WorkerSpec
+from envhub.types import PluginSource, PolicySource, WorkerSpec
 
 BENCHMARK = Benchmark("toy", ":make", {"s": (Task("t", "do", 5),)}, episodes=8)
 

@@ -9,10 +9,10 @@ from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
+from envhub.declarations import Task
 from envhub.errors import ContractError, WorkerDied, WorkerRaised, WorkerTimeout
 from envhub.evaluation.attempt import Attempt
 from envhub.records import Episode, EpisodeError
-from envhub.types import Task
 
 SPACE = spaces.Box(-1.0, 1.0, (2,), np.float32)
 EPISODE = Episode(7, "suite", "reach", 3, 13, None)

@@ -8,8 +8,8 @@ import pytest
 from support.engine_runs import PATIENT, WALKERS, load_policy, play
 
 from envhub.errors import ContractError, RunAborted
+from envhub.options import Limits
 from envhub.results.summary import summarize
-from envhub.types import Limits
 
 SHORT = Limits(start=60, reset=1.5, step=1.5, act=1.5, close=20)
 FOUR = {"tasks": ("at-end", "ever"), "episodes": 2}

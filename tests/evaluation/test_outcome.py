@@ -4,9 +4,9 @@ import math
 
 import pytest
 
+from envhub.declarations import Task
 from envhub.errors import ContractError
 from envhub.evaluation.outcome import Outcome
-from envhub.types import Task
 
 
 def outcome(success="once", horizon=4):

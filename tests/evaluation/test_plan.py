@@ -2,10 +2,10 @@
 
 import pytest
 
+from envhub.declarations import Benchmark, Task
 from envhub.errors import UsageError
 from envhub.evaluation.plan import make_plan, select
 from envhub.records import Episode
-from envhub.types import Benchmark, Task
 
 A = Task("a", "do a", 10)
 B = Task("b", "do b", 20, init_states=3, success="at_end", args={"scene": "kitchen"})

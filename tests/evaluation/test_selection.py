@@ -1,8 +1,8 @@
 import pytest
 
+from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
 from envhub.evaluation.plan import select
-from envhub.types import Benchmark, Task
 
 REACH, PUSH, PICK, OPEN = (Task(name, name, 10) for name in ("reach", "push", "pick", "open"))
 BENCHMARK = Benchmark(

@@ -26,8 +26,9 @@ from support.processes import (
 
 import envhub
 from envhub.errors import WorkerDied, WorkerRaised, WorkerTimeout
+from envhub.options import Limits
 from envhub.scratch import sweep
-from envhub.types import FileSource, Limits, WorkerSpec
+from envhub.types import FileSource, WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 
 pytestmark = pytest.mark.timeout(60)

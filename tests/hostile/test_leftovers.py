@@ -16,7 +16,8 @@ from support.sources import ORIGIN
 
 from envhub.errors import WorkerDied
 from envhub.host.remote import RemoteEnv
-from envhub.types import Confinement, FileSource, Limits, WorkerSpec
+from envhub.options import Limits
+from envhub.types import Confinement, FileSource, WorkerSpec
 
 pytestmark = pytest.mark.timeout(120)
 

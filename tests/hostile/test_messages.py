@@ -19,10 +19,12 @@ from hypothesis import strategies as st
 from support.paths import ASSETS
 
 import envhub
+from envhub.declarations import Benchmark, Task
 from envhub.errors import WorkerDied, WorkerTimeout
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import WorkerPoller, close_workers
-from envhub.types import Benchmark, FileSource, Limits, Task, WorkerSpec
+from envhub.options import Limits
+from envhub.types import FileSource, WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import Buffers, make_memory, needed_bytes
@@ -350,7 +352,7 @@ def test_a_host_that_dies_of_broken_pipes_does_not():
 import signal
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 import envhub
-from envhub.types import Limits
+from envhub.options import Limits
 arguments = {{"at": "reset", "trick": "ends_reading"}}
 envs = envhub.make_env({str(DOUBLE)!r}, env_args=arguments, limits=Limits(step=1))
 env = envs["double"]["play"]

@@ -26,8 +26,8 @@ from measure import alternate, report
 
 import envhub
 from envhub.host import forkserver
+from envhub.options import SandboxKind
 from envhub.testing import LocalHub
-from envhub.types import SandboxKind
 
 REACH = Path(__file__).parent.parent.parent / "docs" / "examples" / "reach"
 PACKAGE = Path(envhub.__file__).parent

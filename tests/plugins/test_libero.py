@@ -28,8 +28,8 @@ from support.paths import ROOT, TESTS
 
 import envhub
 from envhub.errors import ContractError, SourceUnavailable, UnknownName
+from envhub.options import Limits
 from envhub.sources.assets import hash_tree
-from envhub.types import Limits
 
 pytestmark = pytest.mark.timeout(900)
 """The first test that runs LIBERO also builds its runtime, and compiles robosuite's functions."""

@@ -6,9 +6,10 @@ import pytest
 from support.paths import ASSETS
 
 import envhub
+from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
 from envhub.policies.find import find_policy
-from envhub.types import Benchmark, FileSource, PluginSource, PolicySource, Task
+from envhub.types import FileSource, PluginSource, PolicySource
 
 BENCHMARK = Benchmark(
     "reach",

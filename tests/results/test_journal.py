@@ -16,6 +16,7 @@ from support.journals import EPISODES, failed, record
 from support.needs import needs_own_mount
 from support.paths import TESTS
 
+from envhub.declarations import Benchmark, Task
 from envhub.errors import ExitCode, RunDirectoryError
 from envhub.evaluation.plan import make_plan
 from envhub.records import EpisodeError
@@ -34,7 +35,6 @@ from envhub.results.journal import (
     record_to_json,
     write_json,
 )
-from envhub.types import Benchmark, Task
 
 PLANNED = {(episode.task, episode.index): episode for episode in EPISODES}
 

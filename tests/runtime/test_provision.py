@@ -25,12 +25,13 @@ from envhub.errors import (
     WorkerRaised,
 )
 from envhub.evaluation.run import resume_run
+from envhub.options import Limits
 from envhub.refs import PathRef
 from envhub.results.seal import seal
 from envhub.runtime import build_cache
 from envhub.runtime.provision import provision
 from envhub.sources.find import locate
-from envhub.types import HERE, Limits, PluginSource
+from envhub.types import HERE, PluginSource
 
 BODY = """
 import gymnasium as gym

@@ -5,9 +5,9 @@ import shutil
 import pytest
 
 import envhub
+from envhub.declarations import Asset, Benchmark, Task
 from envhub.errors import InvalidBenchmark, SourceUnavailable, UsageError
 from envhub.sources.assets import find_assets, hash_tree
-from envhub.types import Asset, Benchmark, Task
 
 MESHES = Asset("meshes", "owner/meshes", "TEST_MESHES")
 BENCHMARK = Benchmark(

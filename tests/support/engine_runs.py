@@ -16,11 +16,12 @@ from envhub.evaluation.job import Job
 from envhub.evaluation.plan import make_plan, select
 from envhub.host.remote import RemoteEnv
 from envhub.loader import load_file
+from envhub.options import Limits
 from envhub.policies.contract import Context, make_rng
 from envhub.policies.find import find_policy
 from envhub.records import EpisodeRecord
 from envhub.sources.find import find_source
-from envhub.types import Confinement, Limits, WorkerSpec
+from envhub.types import Confinement, WorkerSpec
 from envhub.wire.messages import Loaded
 from support.paths import ASSETS
 from support.processes import descendants, kill

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from envhub.types import Limits
+from envhub.options import Limits
 from support.paths import ASSETS
 from support.processes import ROOT, wait_for_end
 

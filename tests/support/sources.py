@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from envhub.types import Confinement, FileSource, Limits, Origin, WorkerSpec
+from envhub.options import Limits
+from envhub.types import Confinement, FileSource, Origin, WorkerSpec
 
 ORIGIN = Origin("me/walk", "0" * 40, "http://127.0.0.1", "git", "flag", {})
 

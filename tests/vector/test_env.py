@@ -13,8 +13,9 @@ from support.paths import ASSETS
 from support.space_trees import trees
 
 from envhub.errors import WorkerRaised
+from envhub.options import Limits
 from envhub.sources.find import find_source
-from envhub.types import Limits, WorkerSpec
+from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 
 SPACES = ["action_space", "observation_space", "single_action_space", "single_observation_space"]

@@ -1,7 +1,6 @@
 import enum
 import math
 from types import MappingProxyType
-from typing import get_type_hints
 
 import msgspec
 import numpy as np
@@ -9,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from envhub.declarations import NAME, Benchmark, Task, check_name
 from envhub.errors import ContractError, InvalidBenchmark
-from envhub.types import NAME, Benchmark, SourceKeywords, SourceOptions, Task, check_name
 
 REACH = Task("reach", "reach the goal", 10)
 PUSH = Task("push", "push the block", 20, init_states=5, success="at_end", args={"size": 2})
@@ -269,20 +268,3 @@ def test_any_benchmark_crosses_a_border_unchanged(tasks, suites, data):
         control_hz=data.draw(st.floats(0, 1_000_000)),
     )
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(made), type=Benchmark) == made
-
-
-# Source options
-
-
-def test_the_options_are_the_keywords():
-    assert get_type_hints(SourceKeywords) == get_type_hints(SourceOptions)
-    given = SourceKeywords(trust_remote_code=True, sandbox="landlock", runtime="here")
-    assert SourceOptions.of("make_env", given) == SourceOptions(
-        trust_remote_code=True, sandbox="landlock", runtime="here"
-    )
-
-
-def test_a_keyword_that_is_not_an_option_is_named_with_its_function():
-    with pytest.raises(TypeError) as caught:
-        SourceOptions.of("make_env", {"trust_remotecode": True})
-    assert str(caught.value) == ("make_env() got an unexpected keyword argument 'trust_remotecode'")

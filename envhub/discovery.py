@@ -1,0 +1,83 @@
+"""Find the installed plugins by their packages' metadata. Nothing of a plugin is imported."""
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envhub.declarations import NAME
+from envhub.errors import PluginError, UnknownName
+
+if TYPE_CHECKING:
+    from importlib import metadata
+
+GROUP = "envhub"
+"""The entry-point group of benchmarks: name = benchmark, value = light module with hooks."""
+LIMIT_VARIABLE = "ENVHUB_PLUGINS"
+"""A comma-separated list of the plugins to use; unset: all that are installed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A plugin as its package's metadata describes it."""
+
+    name: str
+    module: str
+    distribution: str
+    version: str
+
+
+def installed() -> tuple[Installed, ...]:
+    """Return all plugins, sorted by name, without importing any."""
+    names = chosen()
+    plugins = {
+        Installed(point.name, point.value, *name_and_version(point.dist))
+        for point in entry_points(GROUP)
+        if point.dist is not None and (names is None or point.name in names)
+    }
+    return tuple(sorted(plugins, key=lambda plugin: (plugin.name, plugin.distribution)))
+
+
+def chosen() -> tuple[str, ...] | None:
+    """Return the plugins that `ENVHUB_PLUGINS` names, or None if it is not set."""
+    text = os.environ.get(LIMIT_VARIABLE)
+    if text is None:
+        return None
+    return tuple(sorted({part.strip() for part in text.split(",") if part.strip()}))
+
+
+def find(name: str) -> Installed:
+    """Return the installed plugin of this name.
+
+    Raises:
+        UnknownName: No such plugin is installed.
+        PluginError: Two packages claim the name, or the name is not valid.
+    """
+    plugins = installed()
+    claims = [plugin for plugin in plugins if plugin.name == name]
+    if not claims:
+        advice = "Write ./NAME for a local benchmark, owner/repo@<commit> for one on the Hub."
+        names = {plugin.name for plugin in plugins}
+        raise UnknownName("installed benchmark", name, names, advice=advice)
+    if len(claims) > 1:
+        owners = " and ".join(plugin.distribution for plugin in claims)
+        raise PluginError(name, f"is claimed by {owners}: uninstall one of them.")
+    if not NAME.fullmatch(name):
+        raise PluginError(name, "does not have a valid name for a benchmark.")
+    return claims[0]
+
+
+def name_and_version(distribution: "metadata.Distribution") -> tuple[str, str]:
+    """Read only the name and the version: parsing all metadata takes a millisecond or two."""
+    head, _, _ = (distribution.read_text("METADATA") or "").partition("\n\n")
+    fields = dict(re.findall(r"^(Name|Version): *(\S+)$", head, re.MULTILINE))
+    about = fields if len(fields) == 2 else distribution.metadata
+    return about["Name"], about["Version"]
+
+
+def entry_points(group: str) -> "metadata.EntryPoints":
+    """Return the entry points of a group, of all installed packages."""
+    # Imported here: a worker that loads an env file does not need it, and it takes 12 ms.
+    from importlib import metadata
+
+    return metadata.entry_points(group=group)

@@ -1,0 +1,82 @@
+"""What users choose, by options of commands and by arguments of functions. Plain data only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
+
+Argument = bool | int | float | str | None | list[Any] | dict[str, Any]
+"""The values that `--env-arg` and `--policy-arg` accept: what JSON can say."""
+
+SandboxKind = Literal["bubblewrap", "landlock", "none"]
+SandboxChoice = Literal["auto", "bubblewrap", "landlock", "none"]
+"""`auto`: the strongest one that works on this machine."""
+
+RuntimeChoice = Literal["auto", "here", "isolated"]
+"""`auto`: here if the requirements are installed, else isolated."""
+
+
+class SourceKeywords(TypedDict, total=False):
+    """`SourceOptions` as the keyword arguments of a function."""
+
+    trust_remote_code: bool
+    """Agree to run code from the Hub at exactly the commit that the reference names."""
+    allow_unpinned: bool
+    """With `trust_remote_code`, also accept a branch or tag, which can move."""
+    private: bool
+    """Send your token, for a private repository."""
+    locked: bool
+    """Refuse files and packages that differ from `envhub.lock`."""
+    sandbox: SandboxChoice
+    """The sandbox for code from the Hub."""
+    sandbox_allow_network: bool
+    """Let code from the Hub use the network."""
+    runtime: RuntimeChoice
+    """`here`: this interpreter; `isolated`: one that is built from the benchmark's requirements;
+    `auto`: here if the requirements are installed, else isolated."""
+    env_vars: Mapping[str, str]
+    """Environment variables that the benchmark's code sees besides the usual ones. A run records
+    their names only."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """How to get a source, and where to run its code; `SourceKeywords` describes each option."""
+
+    trust_remote_code: bool = False
+    allow_unpinned: bool = False
+    private: bool = False
+    locked: bool = False
+    sandbox: SandboxChoice = "auto"
+    sandbox_allow_network: bool = False
+    runtime: RuntimeChoice = "auto"
+    env_vars: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, caller: str, given: SourceKeywords) -> "SourceOptions":
+        """Return the options that a function was called with.
+
+        Args:
+            caller: The name of the function.
+            given: The keyword arguments that are not parameters of its own.
+
+        Raises:
+            TypeError: One of them is not an option.
+        """
+        for name in given:
+            if name not in cls.__dataclass_fields__:
+                raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}")
+        return cls(**given)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Seconds after which a process that does not answer is ended."""
+
+    start: float = 300.0
+    """For starting, loading a benchmark and making an env."""
+    reset: float = 120.0
+    step: float = 60.0
+    """For one step."""
+    act: float = 120.0
+    """For one call of the policy."""
+    close: float = 5.0
