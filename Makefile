@@ -6,6 +6,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Tests run in one process per core; with more than eight the slowest tests alone decide.
 JOBS ?= auto
+# How often a test that fails is run again; the summary names it. CI: once, machines hiccup.
+RERUNS ?= 0
 
 .PHONY: help setup demo test check docs pins bench soak clean
 help:
@@ -57,7 +59,7 @@ demo: $(BASE)
 	$(BIN)/envhub eval metaworld --suite mt10 --policy expert
 
 test: $(TEST_NEEDS)
-	$(BIN)/pytest --numprocesses=$(JOBS) --maxprocesses=8 --dist=loadgroup
+	$(BIN)/pytest --numprocesses=$(JOBS) --maxprocesses=8 --dist=loadgroup --reruns=$(RERUNS) -rR
 
 check: $(READY) docs
 	$(BIN)/ruff check .
