@@ -57,6 +57,7 @@ class HubRef:
     revision: str | None = None
     """A commit, branch or tag; None is the repository's main branch."""
     path: str = "env.py"
+    """Empty for a repository as a whole, which no text names."""
 
     @property
     def repo_id(self) -> str:
@@ -70,7 +71,7 @@ class HubRef:
 
     def __str__(self) -> str:
         at = f"@{self.revision}" if self.revision is not None else ""
-        return f"{self.repo_id}{at}:{self.path}"
+        return f"{self.repo_id}{at}:{self.path}" if self.path else f"{self.repo_id}{at}"
 
 
 Reference = NameRef | PathRef | HubRef

@@ -102,6 +102,8 @@ class LocalAsset:
     """Absolute."""
     digest: str
     """Of the names and contents of all its files."""
+    source: str | None = None
+    """`owner/dataset@commit` if it was fetched from the Hub; None for the user's own directory."""
 
 
 @dataclass(frozen=True, slots=True)

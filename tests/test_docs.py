@@ -13,7 +13,8 @@ from envhub import hookspecs
 from envhub.cli import COMMANDS, group
 from envhub.errors import ExitCode
 from envhub.options import SourceKeywords
-from envhub.sources import download, fetch, git, http, hub
+from envhub.sources import download, git, http, hub
+from envhub.sources.profiles import BENCHMARK, PROFILES
 
 
 def page(name: str) -> str:
@@ -135,5 +136,12 @@ def test_the_limits_of_requests_are_those_of_the_code():
         f" MB of trees, {git._MAX_DEPTH} directories deep |",
     ):
         assert row in limits
-    fetched = f"at most {fetch.MAX_FILES:,} with {fetch.MAX_BYTES >> 20} MB together"
+    fetched = f"at most {BENCHMARK.max_files:,} with {BENCHMARK.max_bytes >> 20} MB together"
     assert fetched in section(page("hub"), "What is fetched, and how it is checked")
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.kind)
+def test_the_kinds_of_fetched_files_are_those_of_the_code(profile):
+    limit = f"{profile.max_files:,} files, {profile.max_bytes >> 20:,} MB"
+    row = f"| {profile.kind} | {profile.repositories} | `{profile.folder}/` | {limit} |"
+    assert row in section(page("hub"), "Kinds of files")

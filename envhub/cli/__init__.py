@@ -24,6 +24,7 @@ from envhub.errors import (
 
 # The summaries in `envhub --help`, kept here so that showing them imports no command.
 COMMANDS = {
+    "assets": "Fetch, list and update the files of benchmarks from Hub datasets.",
     "compare": "Compare two runs, episode by episode.",
     "doctor": "Check this machine and show how to fix problems.",
     "eval": "Evaluate a policy on a benchmark.",

@@ -153,7 +153,7 @@ def start_loaded_worker(
     if not isinstance(spec.source, PluginSource):
         return replace(worker, spec=replace(worker.spec, declared=worker.loaded.benchmark))
     try:
-        assets = find_assets(worker.loaded.benchmark, spec.env_args)
+        assets = find_assets(worker.loaded.benchmark, spec.env_args, progress)
         interpreter = choose(worker.loaded.benchmark)
     except BaseException:
         _end(worker)

@@ -61,6 +61,7 @@ def make_manifest(
         "env_args": dict(spec.env_args),
         "env_vars": sorted(spec.env_vars),
         "assets": {asset.name: asset.digest for asset in spec.assets},
+        "asset_sources": {asset.name: asset.source for asset in spec.assets if asset.source},
         "plugins": list(chosen() or ()),
     }
     return {

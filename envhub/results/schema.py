@@ -34,6 +34,7 @@ class BenchmarkFields(TypedDict):
     env_args: dict[str, Argument]
     env_vars: NotRequired[list[str]]
     assets: NotRequired[dict[str, str]]
+    asset_sources: NotRequired[dict[str, str]]
     plugins: list[str]
 
 

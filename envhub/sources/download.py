@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import BinaryIO
 from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.refs import HubRef
 from envhub.sources import store
-from envhub.sources.git import pointer_id
 from envhub.sources.hub import Hub, Listed
 from envhub.sources.store import StoredFile
 
@@ -36,6 +35,8 @@ def download(
 ) -> dict[str, StoredFile]:
     """Download files and check each, small ones several at once; stop at the first failure.
 
+    What an earlier download has left is used, as far as it is the beginning of the right file.
+
     Args:
         listing: The files to download. Their paths have been checked.
         ref: Their repository and commit.
@@ -50,7 +51,7 @@ def download(
     assert ref.revision is not None
     commit = ref.revision
     total_bytes = sum(file.size for file in listing)
-    place = _Place(staged / "files")
+    place = _Place(staged / "files", {file.path for file in listing})
     received: dict[str, int] = {}
     done: dict[str, StoredFile] = {}
 
@@ -59,9 +60,17 @@ def download(
             place.check()
             received[file.path] = count
 
-        with place.create(file.path) as into:
-            hub.download(ref.repo_id, commit, file.path, file.size, into, on_bytes)
-        stored = _check(_read(place.files / file.path, file, ref), file, ref)
+        with place.open(file.path) as into:
+            earlier = into.tell()
+            if earlier < file.size or not earlier:
+                hub.download(ref.repo_id, commit, file.path, file.size, into, on_bytes)
+        try:
+            stored = _check(place.files / file.path, file, ref)
+        except SourceCorrupt:
+            place.remove(file.path)
+            if not earlier:
+                raise
+            return fetch(file)  # what was there is not the beginning of it
         received[file.path] = file.size
         return stored
 
@@ -98,19 +107,29 @@ class _Stopped(Exception):
 class _Place:
     """The directory of downloaded files. Once it is closed, no thread creates anything there."""
 
-    def __init__(self, files: Path) -> None:
+    def __init__(self, files: Path, paths: Collection[str]) -> None:
         self.files = files
         self._lock = threading.Lock()
         self._closed = False
+        for path in [*files.rglob("*")]:
+            plain = path.is_dir() and not path.is_symlink()
+            if not plain and str(path.relative_to(files)) not in paths:
+                path.unlink()  # of an earlier version, which fetched other files
 
-    def create(self, path: str) -> BinaryIO:
-        """Create a file; it must not exist."""
+    def open(self, path: str) -> BinaryIO:
+        """Open a file, new or of an earlier download, to continue it at its end."""
         target = self.files / path
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with self._lock:
             self.check()
             target.parent.mkdir(parents=True, exist_ok=True)
-            return os.fdopen(os.open(target, flags, 0o666), "wb")
+            file = os.fdopen(os.open(target, flags, 0o666), "wb")
+        file.seek(0, os.SEEK_END)
+        return file
+
+    def remove(self, path: str) -> None:
+        """Remove a file."""
+        (self.files / path).unlink()
 
     def check(self) -> None:
         """Raise `_Stopped` if the directory is closed."""
@@ -157,22 +176,17 @@ def _fetch_in_threads(
         remaining.clear()
 
 
-def _read(path: Path, file: Listed, ref: HubRef) -> bytes:
+def _check(path: Path, file: Listed, ref: HubRef) -> StoredFile:
     size = path.stat().st_size
-    if size != file.size:  # checked before reading: the listed size bounds the memory
+    if size != file.size:
         raise SourceCorrupt(
             f"{file.path} of {ref} has {size} bytes instead of {file.size}. Nothing was executed."
         )
-    return path.read_bytes()
-
-
-def _check(content: bytes, file: Listed, ref: HubRef) -> StoredFile:
-    sha256, blob_id = store.digests(content)
     large = file.large_sha256 is not None
-    actual_id = pointer_id(sha256, len(content)) if large else blob_id
+    sha256, actual_id = store.file_ids(path, large=large)
     if actual_id != file.blob_id:
         raise SourceCorrupt(
             f"{file.path} of {ref} differs from the commit: its id is {actual_id} instead of "
             f"{file.blob_id}. Nothing was executed."
         )
-    return StoredFile(sha256, len(content), file.blob_id, large)
+    return StoredFile(sha256, size, file.blob_id, large)

@@ -3,7 +3,6 @@
 import base64
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
 
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
 from envhub.files import cache_home, discard_tree
@@ -23,17 +22,8 @@ from envhub.sources.git import (
 )
 from envhub.sources.hub import Hub, Listed, endpoint
 from envhub.sources.paths import check_paths
+from envhub.sources.profiles import BENCHMARK, Profile
 from envhub.sources.store import Manifest, Stored
-
-MAX_FILES = 2000
-MAX_BYTES = 500 * 2**20
-LEFT_OUT = (
-    "*.arrow", "*.bin", "*.ckpt", "*.gguf", "*.h5", "*.hdf5", "*.mp4", "*.onnx", "*.parquet",
-    "*.pkl", "*.pt", "*.pth", "*.pyc", "*.safetensors", "*.tar", "*.tar.*", "*.tflite", "*.zip",
-    ".gitattributes",
-)  # fmt: skip
-"""Checkpoints and data sets, which a benchmark's code does not need, and compiled code, which
-Python could run instead of the files that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +53,46 @@ def resolve(ref: HubRef, hub: Hub) -> Pinned:
     return Pinned(HubRef(ref.owner, ref.repo, commit, ref.path), commit)
 
 
-def is_left_out(path: str) -> bool:
-    """Whether a file is not fetched because of its name."""
-    return any(fnmatch(path.rpartition("/")[2], pattern) for pattern in LEFT_OUT)
-
-
 def obtain(
     ref: HubRef, *, private: bool = False, on_progress: OnProgress = lambda *_: None
 ) -> Stored:
-    """Return the stored files of a pinned reference; fetch them first if necessary.
+    """Return the stored files of a benchmark's pinned reference; fetch them first if necessary.
+
+    Raises:
+        SourceUnavailable: The files are not stored and cannot be fetched or written, or the
+            reference names a file that is not among them.
+        SourceCorrupt: The fetched files are not those of the commit.
+    """
+    stored = obtain_files(ref, BENCHMARK, private=private, on_progress=on_progress)
+    if ref.path not in stored.manifest.files:
+        python = ", ".join(p for p in sorted(stored.manifest.files) if p.endswith(".py"))
+        raise SourceUnavailable(f"{ref.repo_id} has no {ref.path} at that commit; it has {python}.")
+    return stored
+
+
+def obtain_files(
+    ref: HubRef,
+    profile: Profile,
+    *,
+    private: bool = False,
+    on_progress: OnProgress = lambda *_: None,
+) -> Stored:
+    """Return the stored files of a commit; fetch them first if necessary.
 
     A damaged copy in the store is fetched again; if that fails, it is refused, never used.
+
+    Args:
+        ref: The repository and the commit.
+        profile: The kind of its files.
+        private: Whether to send the user's token.
+        on_progress: Receives the progress of downloads.
 
     Raises:
         SourceUnavailable: The files are not stored and cannot be fetched or written.
         SourceCorrupt: The fetched files are not those of the commit.
     """
     try:
-        return _obtain(ref, private=private, on_progress=on_progress)
+        return _obtain(ref, profile, private=private, on_progress=on_progress)
     except OSError as exc:
         if exc.errno in EXHAUSTED:
             raise
@@ -90,23 +102,20 @@ def obtain(
         ) from exc
 
 
-def _obtain(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
+def _obtain(ref: HubRef, profile: Profile, *, private: bool, on_progress: OnProgress) -> Stored:
     assert ref.revision is not None
     try:
-        stored = store.load(ref.repo_id, ref.revision)
+        stored = store.load(ref.repo_id, ref.revision, profile)
         if stored is not None:
-            stored = _strengthen(stored, ref, private=private)
+            stored = _strengthen(stored, ref, profile, private=private)
     except SourceCorrupt as damage:
-        discard_tree(store.stored_path(ref.repo_id, ref.revision))
+        discard_tree(store.stored_path(ref.repo_id, ref.revision, profile))
         try:
-            stored = _fetch(ref, private=private, on_progress=on_progress)
+            stored = _fetch(ref, profile, private=private, on_progress=on_progress)
         except SourceUnavailable as exc:
             raise SourceCorrupt(f"{damage} It was removed. {exc}") from exc
     if stored is None:
-        stored = _fetch(ref, private=private, on_progress=on_progress)
-    if ref.path not in stored.manifest.files:
-        python = ", ".join(p for p in sorted(stored.manifest.files) if p.endswith(".py"))
-        raise SourceUnavailable(f"{ref.repo_id} has no {ref.path} at that commit; it has {python}.")
+        stored = _fetch(ref, profile, private=private, on_progress=on_progress)
     return stored
 
 
@@ -128,7 +137,7 @@ def leads_to(ref: HubRef, *, private: bool = False) -> bool:
 def _ask_branches(repo: str, commit: str, hub: Hub) -> bool:
     """Ask the Hub whether a branch or tag leads to a commit, and remember it if so."""
     if has_git():
-        found = is_on_branch(f"{hub.endpoint}/{repo}", commit, hub.token())
+        found = is_on_branch(hub.page(repo), commit, hub.token())
     else:
         found = hub.is_on_branch(repo, commit)
     known = fetched.recall(repo, commit)
@@ -137,7 +146,7 @@ def _ask_branches(repo: str, commit: str, hub: Hub) -> bool:
     return found
 
 
-def _strengthen(stored: Stored, ref: HubRef, *, private: bool) -> Stored:
+def _strengthen(stored: Stored, ref: HubRef, profile: Profile, *, private: bool) -> Stored:
     """Return a stored copy that is as well proven as it can be here.
 
     Raises:
@@ -147,7 +156,7 @@ def _strengthen(stored: Stored, ref: HubRef, *, private: bool) -> Stored:
     manifest = stored.manifest
     copy = f"The stored copy of {manifest.repo}@{manifest.commit}"
     names = (*manifest.files, *manifest.left_out)
-    if {name for name in names if is_left_out(name)} != set(manifest.left_out):
+    if {name for name in names if not profile.wants(name)} != set(manifest.left_out):
         raise SourceCorrupt(f"{copy} does not have the files that it should.")
     if manifest.proof == "git":
         return stored
@@ -155,46 +164,55 @@ def _strengthen(stored: Stored, ref: HubRef, *, private: bool) -> Stored:
         raise SourceCorrupt(f"{copy} was only checked against the listing of {manifest.endpoint}.")
     if not has_git():
         return stored
-    hub = Hub(private=private)
+    hub = Hub(private=private, repositories=profile.repositories)
     try:
-        objects = fetch_objects(f"{hub.endpoint}/{manifest.repo}", manifest.commit, hub.token())
+        objects = fetch_objects(hub.page(manifest.repo), manifest.commit, hub.token())
     except SourceUnavailable as exc:
         raise SourceUnavailable(
             f"{copy} was only checked against the Hub's listing. {exc}"
         ) from exc
     _check_modes(_walk(manifest.commit, objects), ref)
-    stored = store.upgrade(replace(manifest, proof="git", objects=_encoded(objects)))
-    with suppress(SourceUnavailable):  # asked again when it matters
-        _ask_branches(manifest.repo, manifest.commit, hub)
+    stored = store.upgrade(replace(manifest, proof="git", objects=_encoded(objects)), profile)
+    _note_branches(manifest.repo, manifest.commit, hub, profile)
     return stored
+
+
+def _note_branches(repo: str, commit: str, hub: Hub, profile: Profile) -> None:
+    """Ask whether a branch leads to the commit of a benchmark, whose code is going to be run."""
+    if profile == BENCHMARK:
+        with suppress(SourceUnavailable):  # asked again when it matters
+            _ask_branches(repo, commit, hub)
 
 
 def _encoded(objects: dict[str, bytes]) -> dict[str, str]:
     return {name: base64.b64encode(raw).decode() for name, raw in objects.items()}
 
 
-def _fetch(ref: HubRef, *, private: bool, on_progress: OnProgress) -> Stored:
+def _fetch(ref: HubRef, profile: Profile, *, private: bool, on_progress: OnProgress) -> Stored:
     try:
-        hub = Hub(private=private)
+        hub = Hub(private=private, repositories=profile.repositories)
         pinned = resolve(ref, hub)
-        return _fetch_pinned(pinned, hub, on_progress)
+        return _fetch_pinned(pinned, hub, profile, on_progress)
     except SourceUnavailable as exc:
-        others = [commit for commit in store.commits(ref.repo_id) if commit != ref.revision]
+        commits = store.commits(ref.repo_id, profile)
+        others = [commit for commit in commits if commit != ref.revision]
         if not others and not isinstance(exc, HubUnreachable):
             raise
         stored = f"Stored commits: {', '.join(others[:3]) or 'none'}."
         raise SourceUnavailable(f"{exc} {stored}") from exc
 
 
-def _fetch_pinned(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:
+def _fetch_pinned(pinned: Pinned, hub: Hub, profile: Profile, on_progress: OnProgress) -> Stored:
     repo, commit = pinned.ref.repo_id, pinned.commit
     listing = hub.listing(repo, commit)
     objects: dict[str, bytes] = {}
     if has_git():
-        objects = fetch_objects(f"{hub.endpoint}/{repo}", commit, hub.token())
+        objects = fetch_objects(hub.page(repo), commit, hub.token())
         _compare(listing, _walk(commit, objects), pinned)
-    chosen, left_out = _choose(listing, pinned)
-    with store.stage() as staged:
+    chosen, left_out = _choose(listing, pinned, profile)
+    with store.resume(repo, commit, profile) if profile.resumes else store.stage() as staged:
+        if profile.resumes and (done := store.load(repo, commit, profile)) is not None:
+            return done  # another process was faster
         files = download(chosen, pinned.ref, hub, staged, on_progress)
         manifest = Manifest(
             repo=repo,
@@ -205,9 +223,8 @@ def _fetch_pinned(pinned: Pinned, hub: Hub, on_progress: OnProgress) -> Stored:
             left_out=left_out,
             objects=_encoded(objects),
         )
-        stored = store.save(manifest, staged)
-    with suppress(SourceUnavailable):  # asked again when it matters
-        _ask_branches(repo, commit, hub)
+        stored = store.save(manifest, staged, profile)
+    _note_branches(repo, commit, hub, profile)
     return stored
 
 
@@ -240,15 +257,12 @@ def _check_modes(entries: dict[str, TreeEntry], ref: HubRef) -> None:
             raise SourceCorrupt(f"{path} of {ref} is {found}; only files are fetched.")
 
 
-def _choose(listing: list[Listed], pinned: Pinned) -> tuple[list[Listed], tuple[str, ...]]:
+def _choose(
+    listing: list[Listed], pinned: Pinned, profile: Profile
+) -> tuple[list[Listed], tuple[str, ...]]:
     """Return the files to fetch, and the paths of those that are left out."""
     check_paths([file.path for file in listing], pinned.ref)
-    chosen = [file for file in listing if not is_left_out(file.path)]
-    left_out = tuple(sorted(file.path for file in listing if is_left_out(file.path)))
-    total = sum(file.size for file in chosen)
-    if len(chosen) > MAX_FILES or total > MAX_BYTES:
-        raise SourceUnavailable(
-            f"{pinned.ref} has {len(chosen)} files of {total / 2**20:.0f} MB; a benchmark may have "
-            f"{MAX_FILES} of {MAX_BYTES / 2**20:.0f} MB. Its author can move data to a dataset."
-        )
+    profile.check(str(pinned.ref), {file.path: file.size for file in listing})
+    chosen = [file for file in listing if profile.wants(file.path)]
+    left_out = tuple(sorted(file.path for file in listing if not profile.wants(file.path)))
     return chosen, left_out

@@ -124,13 +124,13 @@ def read_file(
     check: Check,
     on_bytes: Callable[[int], None],
 ) -> None:
-    """Write a file of the Hub into an empty file; resume after a connection that ends early.
+    """Write a file of the Hub, or the rest of it; resume after a connection that ends early.
 
     Args:
         session: Makes the requests.
         url: The file.
         headers: Of the requests; the token goes to the server of the URL only.
-        into: Receives the bytes, at most `size` of them.
+        into: Receives the bytes from its position on, at most `size` in all.
         size: How many bytes the file should have.
         check: Raises the error that a status stands for.
         on_bytes: Receives the number of bytes so far; it may raise to end the download.

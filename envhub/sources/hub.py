@@ -17,6 +17,7 @@ from envhub.errors import HubUnreachable, SourceUnavailable, UsageError
 from envhub.process import EXHAUSTED
 from envhub.sources import http
 from envhub.sources.answers import Entry, Model, Past, Refs, Revision
+from envhub.sources.profiles import Repositories
 
 TAG = "envhub"
 """The tag of repositories that hold a benchmark."""
@@ -89,12 +90,19 @@ def endpoint() -> str:
 class Hub:
     """A Hub. Requests carry no token unless the user wants a private repository."""
 
-    def __init__(self, *, private: bool = False) -> None:
+    def __init__(self, *, private: bool = False, repositories: Repositories = "models") -> None:
+        """Prepare requests; nothing is asked yet.
+
+        Args:
+            private: Whether to send the user's token.
+            repositories: The part of the Hub that is asked.
+        """
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
         from huggingface_hub import HfApi
 
         self.endpoint = endpoint()
+        self._repositories = repositories
         self._token = None if private else False
         self._api = HfApi(endpoint=self.endpoint, token=self._token)
 
@@ -106,6 +114,11 @@ class Hub:
 
         return get_token()
 
+    def page(self, repo: str) -> str:
+        """Return the address of a repository, where git finds it too."""
+        inside = "datasets/" if self._repositories == "datasets" else ""
+        return f"{self.endpoint}/{inside}{repo}"
+
     def resolve(self, repo: str, revision: str | None) -> str:
         """Return the commit that a revision currently means.
 
@@ -114,13 +127,15 @@ class Hub:
         """
         at = f"/revision/{quote(revision, safe='')}" if revision else ""
         with self._asking(f"{repo}@{revision or 'main'}"):
-            body, _ = self._get(f"{self.endpoint}/api/models/{repo}{at}", None)
+            body, _ = self._get(f"{self.endpoint}/api/{self._repositories}/{repo}{at}", None)
             return msgspec.json.decode(body, type=Revision).sha
 
     def listing(self, repo: str, commit: str) -> list[Listed]:
         """Return the files of a commit, as the Hub lists them."""
         with self._asking(f"{repo}@{commit}"):
-            entries = self._list(f"models/{repo}/tree/{commit}", Entry, recursive="true")
+            entries = self._list(
+                f"{self._repositories}/{repo}/tree/{commit}", Entry, recursive="true"
+            )
         return [
             Listed(entry.path, entry.size, entry.oid, entry.lfs.oid if entry.lfs else None)
             for entry in entries
@@ -176,12 +191,13 @@ class Hub:
             commit: Its commit.
             path: Its path.
             size: The bytes that it should have.
-            into: An empty file. What the Hub says about names and places is not used.
+            into: A file, at the end of what it has; the rest is requested. What the Hub says about
+                names and places is not used.
             on_bytes: Receives the number of bytes so far; it may raise to end the download.
         """
         from huggingface_hub import get_session
 
-        url = f"{self.endpoint}/{repo}/resolve/{commit}/{quote(path)}"
+        url = f"{self.page(repo)}/resolve/{commit}/{quote(path)}"
         with self._asking(f"{path} of {repo}@{commit}"):
             http.read_file(
                 get_session(),

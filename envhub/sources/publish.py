@@ -20,7 +20,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from envhub.errors import UsageError, printable
-from envhub.sources.fetch import MAX_BYTES, MAX_FILES, is_left_out
+from envhub.sources.profiles import BENCHMARK
 
 _MAX_LISTED = 20
 """Refused files that an error names."""
@@ -195,7 +195,7 @@ def _why_left_out(path: str, entry: os.DirEntry[str]) -> str | None:
     if entry.is_dir(follow_symlinks=False):
         files = (Path(entry.path, name) for name in ("run.json", "episodes.jsonl"))
         return _RUNS if path == "runs" or all(file.is_file() for file in files) else None
-    return _DATA if is_left_out(path) else None
+    return None if BENCHMARK.wants(path) else _DATA
 
 
 def _follow(root: Path, links: list[str], found: _Found) -> None:
@@ -238,7 +238,7 @@ def _check_include(root: Path, text: str) -> str:
         problem = "it is behind a symbolic link"
     elif ".git" in (part.lower() for part in parts):
         problem = "files of git are not published"
-    elif is_left_out(path):
+    elif not BENCHMARK.wants(path):
         problem = _DATA
     elif not _is_printable(path):
         problem = "its name cannot be printed"
@@ -253,10 +253,11 @@ def _is_printable(path: str) -> bool:
 
 def _check_size(directory: Path, root: Path, found: _Found) -> None:
     total = sum((root / target).stat().st_size for target in found.files.values())
-    if len(found.files) > MAX_FILES or total > MAX_BYTES:
+    files, size = BENCHMARK.max_files, BENCHMARK.max_bytes
+    if len(found.files) > files or total > size:
         raise UsageError(
             f"Nothing was uploaded: {directory} has {len(found.files):,} files of "
-            f"{total / 2**20:.0f} MB, but at most {MAX_FILES:,} of {MAX_BYTES / 2**20:.0f} MB are "
+            f"{total / 2**20:.0f} MB, but at most {files:,} of {size / 2**20:.0f} MB are "
             "fetched with a benchmark. Move data to a dataset of the Hub."
         )
 

@@ -1,7 +1,9 @@
-"""The store of fetched sources: read-only, and checked byte by byte at every use.
+"""The store of fetched files: read-only, and checked byte by byte at every use.
 
     sources/<owner>--<repo>/<commit>/manifest.json    the list of files, and the proof
                                      files/...        the files themselves
+
+That is where benchmarks are; other kinds of files have other folders: see `profiles`.
 
 If git was available, the manifest has the git objects, so that every later use checks the files
 against the commit's forty digits, whatever happened to the disk. The manifest itself is checked
@@ -9,8 +11,10 @@ against its digest, which is kept elsewhere: see `fetched`.
 """
 
 import base64
+import fcntl
 import hashlib
 import json
+import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -26,12 +30,18 @@ from envhub.files import cache_home, discard_tree, settle_tree, staged_tree, wri
 from envhub.sources import fetched
 from envhub.sources.fetched import Known
 from envhub.sources.git import BrokenProof, object_id, pointer_id, walk
+from envhub.sources.profiles import BENCHMARK, Profile
 
 Proof = Literal["git", "listing"]
 FORMAT = 1
 _STAGED_PREFIX = ".staged-"
+_PARTIAL_PREFIX = ".partial-"
+_PIECE = 2**20
+"""Bytes of a file that are hashed at a time: some files are larger than the memory."""
 _ABANDONED = 24 * 3600.0
 """Seconds after which a staged directory belongs to a process that was killed."""
+_GIVEN_UP = 7 * 24 * 3600.0
+"""Seconds after which nobody is going to continue a fetch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,77 +66,79 @@ class Manifest:
     proof: Proof
     files: Mapping[str, StoredFile]
     left_out: tuple[str, ...] = ()
-    """Files of the commit that were not fetched: checkpoints, data sets."""
+    """Files of the commit that were not fetched, because of their names."""
     objects: Mapping[str, str] = field(default_factory=dict)
     """The contents of the commit and its trees in base64, by id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A checked source in the store."""
+    """Checked files in the store."""
 
     directory: Path
     manifest: Manifest
 
 
-def stored_path(repo: str, commit: str) -> Path:
+def stored_path(repo: str, commit: str, profile: Profile = BENCHMARK) -> Path:
     """Return the directory of a commit in the store."""
-    return cache_home() / "sources" / repo.replace("/", "--") / commit
+    return cache_home() / profile.folder / repo.replace("/", "--") / commit
 
 
-def load(repo: str, commit: str) -> Stored | None:
+def load(repo: str, commit: str, profile: Profile = BENCHMARK) -> Stored | None:
     """Return a commit from the store, with every byte checked; None if it is not stored.
 
     Raises:
         SourceCorrupt: The stored copy is damaged.
     """
-    place = stored_path(repo, commit)
+    place = stored_path(repo, commit, profile)
     if not place.exists():
         return None
     try:
         content = (place / "manifest.json").read_bytes()
         manifest = _parse(content)
-        _check_known(manifest.proof, content, fetched.recall(repo, commit))
+        _check_known(manifest.proof, content, fetched.recall(repo, commit, profile))
         _check(manifest, repo, commit, place / "files")
     except (OSError, ValueError, KeyError, RecursionError, msgspec.MsgspecError) as exc:
         raise _damaged(repo, commit, exc) from exc
     return Stored(place / "files", manifest)
 
 
-def commits(repo: str) -> tuple[str, ...]:
+def commits(repo: str, profile: Profile = BENCHMARK) -> tuple[str, ...]:
     """Return the stored commits of a repository."""
-    place = stored_path(repo, "x").parent
+    place = stored_path(repo, "x", profile).parent
     return tuple(sorted(p.name for p in place.iterdir() if p.is_dir())) if place.is_dir() else ()
 
 
-def save(manifest: Manifest, staged: Path) -> Stored:
+def save(manifest: Manifest, staged: Path, profile: Profile = BENCHMARK) -> Stored:
     """Move fetched files into the store, all or none.
 
     Args:
         manifest: Describes the files.
-        staged: The directory from `stage`, with the files in its `files`.
+        staged: The directory from `stage` or `resume`, with the files in its `files`.
+        profile: The kind of the files.
     """
-    place = stored_path(manifest.repo, manifest.commit)
+    place = stored_path(manifest.repo, manifest.commit, profile)
     content = _render(manifest)
     write_whole(staged / "manifest.json", content)
     _check(manifest, manifest.repo, manifest.commit, staged / "files")
-    _remember(manifest, content)  # first, so that whoever finds the files finds their digest
+    # First, so that whoever finds the files finds their digest.
+    _remember(manifest, content, profile)
     try:
         settle_tree(staged, place)
     except OSError:  # another process was faster; its copy may be in use, and is as good
-        if (stored := load(manifest.repo, manifest.commit)) is None:
+        if (stored := load(manifest.repo, manifest.commit, profile)) is None:
             raise
         return stored
     return Stored(place / "files", manifest)
 
 
-def upgrade(manifest: Manifest) -> Stored:
+def upgrade(manifest: Manifest, profile: Profile = BENCHMARK) -> Stored:
     """Replace the manifest of a stored commit by one with a better proof.
 
     Raises:
         SourceCorrupt: The stored files are not those of the proof.
     """
-    place = stored_path(manifest.repo, manifest.commit)
+    place = stored_path(manifest.repo, manifest.commit, profile)
     content = _render(manifest)
     try:
         _check(manifest, manifest.repo, manifest.commit, place / "files")
@@ -137,20 +149,48 @@ def upgrade(manifest: Manifest) -> Stored:
         write_whole(place / "manifest.json", content, mode=0o444)
     finally:
         place.chmod(0o555)
-    _remember(manifest, content)
+    _remember(manifest, content, profile)
     return Stored(place / "files", manifest)
 
 
 @contextmanager
 def stage() -> Iterator[Path]:
     """Create a temporary directory in the store's file system, with an empty `files` in it."""
-    base = cache_home() / "sources"
-    for leftover in base.glob(f"{_STAGED_PREFIX}*"):
-        if time.time() - leftover.stat().st_mtime > _ABANDONED:
-            discard_tree(leftover)
+    base = cache_home() / BENCHMARK.folder
+    _remove_older(base, _STAGED_PREFIX, _ABANDONED)
     with staged_tree(base, _STAGED_PREFIX) as staged:
         (staged / "files").mkdir()
         yield staged
+
+
+@contextmanager
+def resume(repo: str, commit: str, profile: Profile) -> Iterator[Path]:
+    """A directory for the files of a commit, with what an earlier fetch has left in its `files`.
+
+    Other processes that fetch the same wait. Whatever is there at the end is kept, until it is
+    saved or nobody has continued it for long.
+    """
+    base = cache_home() / profile.folder
+    base.mkdir(parents=True, exist_ok=True)
+    _remove_older(base, _PARTIAL_PREFIX, _GIVEN_UP)
+    place = base / f"{_PARTIAL_PREFIX}{repo.replace('/', '--')}-{commit}"
+    with (base / f"{place.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it if this process ends
+        (place / "files").mkdir(parents=True, exist_ok=True)
+        os.utime(place)
+        try:
+            yield place
+        finally:
+            if place.is_dir() and not any((place / "files").iterdir()):
+                discard_tree(place)
+
+
+def partials(repo: str, profile: Profile) -> list[Path]:
+    """Return the directories of fetches of a repository that did not end."""
+    base = cache_home() / profile.folder
+    return [
+        path for path in base.glob(f"{_PARTIAL_PREFIX}{repo.replace('/', '--')}-*") if path.is_dir()
+    ]
 
 
 def digests(content: bytes) -> tuple[str, str]:
@@ -158,14 +198,38 @@ def digests(content: bytes) -> tuple[str, str]:
     return hashlib.sha256(content).hexdigest(), object_id("blob", content)
 
 
+def file_ids(path: Path, *, large: bool) -> tuple[str, str]:
+    """Return the sha256 of a file, and its id in a commit's tree.
+
+    Args:
+        path: The file.
+        large: Whether the tree has a pointer to it instead.
+    """
+    size = path.stat().st_size
+    sha256, blob = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            sha256.update(piece)
+            if not large:
+                blob.update(piece)
+    digest = sha256.hexdigest()
+    return digest, pointer_id(digest, size) if large else blob.hexdigest()
+
+
+def _remove_older(base: Path, prefix: str, seconds: float) -> None:
+    for leftover in base.glob(f"{prefix}*"):
+        if time.time() - leftover.stat().st_mtime > seconds:
+            discard_tree(leftover)
+
+
 def _damaged(repo: str, commit: str, problem: Exception) -> SourceCorrupt:
     return SourceCorrupt(f"The stored copy of {repo}@{commit} is damaged: {problem}.")
 
 
-def _remember(manifest: Manifest, content: bytes) -> None:
-    before = fetched.recall(manifest.repo, manifest.commit)
+def _remember(manifest: Manifest, content: bytes, profile: Profile) -> None:
+    before = fetched.recall(manifest.repo, manifest.commit, profile)
     known = Known(fetched.digest(content), before.branch_at if before else "")
-    fetched.remember(manifest.repo, manifest.commit, known)
+    fetched.remember(manifest.repo, manifest.commit, known, profile)
 
 
 def _check_known(proof: Proof, content: bytes, known: Known | None) -> None:
@@ -217,9 +281,7 @@ def _check(manifest: Manifest, repo: str, commit: str, files: Path) -> None:
 def _check_file(path: Path, name: str, entry: StoredFile) -> None:
     if not stat.S_ISREG(path.lstat().st_mode):
         raise ValueError(f"{name} is not a regular file")
-    content = path.read_bytes()
-    sha256, blob_id = digests(content)
-    tree_id = pointer_id(sha256, len(content)) if entry.large else blob_id
+    sha256, tree_id = file_ids(path, large=entry.large)
     if (sha256, tree_id) != (entry.sha256, entry.blob_id):
         raise ValueError(f"{name} has different content")
 

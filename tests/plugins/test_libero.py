@@ -179,13 +179,18 @@ def test_an_env_that_was_not_reset():
 
 def test_without_meshes_the_error_says_where_to_put_them(monkeypatch, tmp_path):
     monkeypatch.delenv("ENVHUB_LIBERO_ASSETS", raising=False)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # where nobody listens
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
     with pytest.raises(SourceUnavailable) as caught:
         envhub.evaluate("libero", tasks=[TASK.name], out=tmp_path / "run")
-    assert str(caught.value) == (
+    assert str(caught.value).startswith(
         "libero needs the files of the Hub dataset lerobot/libero-assets, which are not part of "
-        "its package. Download them, and name their directory with --env-arg assets=DIR or "
-        "ENVHUB_LIBERO_ASSETS."
+        "its package and not stored here. "
+    )
+    assert str(caught.value).endswith(
+        "Where there is a network: `envhub assets fetch libero`. Or name the directory of a copy "
+        "with --env-arg assets=DIR or ENVHUB_LIBERO_ASSETS."
     )
     assert not (tmp_path / "home" / "runtimes").exists()
 

@@ -3,11 +3,16 @@
 import shutil
 
 import pytest
+from support.looking import install
+from support.needs import needs_git
 
 import envhub
 from envhub.declarations import Asset, Benchmark, Task
 from envhub.errors import InvalidBenchmark, SourceUnavailable, UsageError
+from envhub.sources import store
 from envhub.sources.assets import find_assets, hash_tree
+from envhub.sources.profiles import ASSETS
+from envhub.testing.hub import Large, LocalHub
 
 MESHES = Asset("meshes", "owner/meshes", "TEST_MESHES")
 BENCHMARK = Benchmark(
@@ -42,13 +47,19 @@ def test_a_relative_path_is_that_of_the_caller(meshes, monkeypatch):
     assert found.path == str(meshes)
 
 
-def test_nobody_says_where_they_are(monkeypatch):
+def test_nobody_says_where_they_are_and_there_is_no_network(monkeypatch, tmp_path):
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TEST_MESHES", raising=False)
+    with LocalHub(tmp_path / "hub") as gone:
+        monkeypatch.setenv("HF_ENDPOINT", gone.endpoint)
     with pytest.raises(SourceUnavailable) as caught:
         find_assets(BENCHMARK, {})
     assert str(caught.value) == (
-        "reach needs the files of the Hub dataset owner/meshes, which are not part of its package. "
-        "Download them, and name their directory with --env-arg meshes=DIR or TEST_MESHES."
+        "reach needs the files of the Hub dataset owner/meshes, which are not part of its package "
+        "and not stored here. owner/meshes@main could not be requested: ConnectError "
+        f"({gone.endpoint}). Check the network, and HF_ENDPOINT if it is set. Where there is a "
+        "network: `envhub assets fetch reach`. Or name the directory of a copy with --env-arg "
+        "meshes=DIR or TEST_MESHES."
     )
 
 
@@ -103,39 +114,10 @@ def test_assets_must_be_a_tuple():
         Benchmark("reach", ":make", {"near": (Task("a", "reach", 5),)}, assets=[MESHES])
 
 
-PLUGIN = """
-from pathlib import Path
-import envhub, gymnasium, numpy as np
-
-@envhub.hookimpl
-def envhub_benchmarks():
-    tasks = (envhub.Task("look", "look at the table", 2),)
-    assets = (envhub.Asset("meshes", "owner/meshes", "TEST_MESHES"),)
-    yield envhub.Benchmark("looking", "envhub_looking:make", {"near": tasks}, assets=assets)
-
-def make(task, meshes, size=1):
-    return Looking(Path(meshes))
-
-class Looking(gymnasium.Env):
-    observation_space = action_space = gymnasium.spaces.Box(-1, 1, (1,))
-    def __init__(self, meshes):
-        self.meshes = meshes
-    def reset(self, seed=None, options=None):
-        return np.zeros(1, np.float32), {}
-    def step(self, action):
-        length = len((self.meshes / "table.xml").read_bytes())
-        return np.zeros(1, np.float32), float(length), False, False, {}
-"""
-
-
 @pytest.fixture
 def plugin(tmp_path, monkeypatch):
     place = tmp_path / "site"
-    info = place / "envhub_looking-1.0.dist-info"
-    info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: envhub-looking\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[envhub]\nlooking = envhub_looking\n")
-    (place / "envhub_looking.py").write_text(PLUGIN)
+    install(place)
     monkeypatch.syspath_prepend(place)
     monkeypatch.setenv("PYTHONPATH", str(place))
 
@@ -170,3 +152,58 @@ def test_make_env_hands_them_over_too(plugin, meshes, monkeypatch):
     _, rewards, *_ = env.step(env.action_space.sample())
     env.close()
     assert list(rewards) == [5.0]
+
+
+@pytest.fixture
+def dataset(hub, meshes, monkeypatch):
+    """The same files as a dataset, one of them in large-file storage."""
+    monkeypatch.delenv("TEST_MESHES", raising=False)
+    hub.create("owner/meshes", kind="dataset")
+    files = {"cups/red.stl": Large(b"red"), "table.xml": b"table"}
+    return hub.commit("owner/meshes", files, kind="dataset")
+
+
+def test_they_are_fetched_if_nobody_names_them(hub, dataset, meshes):
+    lines = []
+    (found,) = find_assets(BENCHMARK, {}, lines.append)
+    assert found.digest == hash_tree(meshes)
+    assert found.source == f"owner/meshes@{dataset}"
+    assert found.path == str(store.stored_path("owner/meshes", dataset, ASSETS) / "files")
+    assert lines[0] == "Fetching the Hub dataset owner/meshes: 2 files ..."
+    assert lines[-1] == "  owner/meshes: 0 of 0 MB downloaded"
+    hub.close()
+    assert find_assets(BENCHMARK, {}) == (found,)
+
+
+def test_a_directory_of_the_users_comes_first(hub, dataset, meshes, monkeypatch):
+    find_assets(BENCHMARK, {})
+    hub.requests.clear()
+    (named,) = find_assets(BENCHMARK, {"meshes": str(meshes)})
+    assert (named.path, named.source) == (str(meshes), None)
+    monkeypatch.setenv("TEST_MESHES", str(meshes))
+    (named,) = find_assets(BENCHMARK, {})
+    assert (named.path, named.source) == (str(meshes), None)
+    assert hub.requests == []
+
+
+@needs_git
+def test_a_run_records_the_commit_and_its_workers_share_the_files(
+    hub, dataset, meshes, plugin, tmp_path
+):
+    run = envhub.evaluate("looking", "zero", workers=2, episodes=4, out=tmp_path / "fetched")
+    assert [record.return_ for record in run.records()] == [10.0] * 4
+    assert run.info["benchmark"]["assets"] == {"meshes": hash_tree(meshes)}
+    assert run.info["benchmark"]["asset_sources"] == {"meshes": f"owner/meshes@{dataset}"}
+    content = [request for request in hub.requests if request.path.endswith("/table.xml")]
+    assert len(content) == 1
+    own = {"meshes": str(meshes)}
+    other = envhub.evaluate("looking", "zero", env_args=own, episodes=4, out=tmp_path / "own")
+    assert other.info["benchmark"]["asset_sources"] == {}
+    assert other.info["protocol"] == run.info["protocol"]
+
+
+def test_a_new_commit_changes_nothing_by_itself(hub, dataset, plugin, tmp_path):
+    envhub.evaluate("looking", "zero", workers=1, episodes=1, out=tmp_path / "first")
+    hub.commit("owner/meshes", {"table.xml": "a larger table"}, kind="dataset")
+    run = envhub.evaluate("looking", "zero", workers=1, episodes=1, out=tmp_path / "second")
+    assert [record.return_ for record in run.records()] == [10.0]

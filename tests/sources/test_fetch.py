@@ -3,15 +3,17 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from support.fetching import FILES
 
 from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.refs import HubRef
-from envhub.sources import fetch, store
-from envhub.sources.fetch import obtain, resolve
+from envhub.sources import store
+from envhub.sources.fetch import obtain, obtain_files, resolve
 from envhub.sources.hub import Hub
+from envhub.sources.profiles import BENCHMARK
 from envhub.testing.hub import faults
 
 
@@ -144,11 +146,8 @@ def test_a_missing_path_names_those_that_are_there(hub, ref):
         obtain(HubRef("me", "env", ref.revision, "other.py"))
 
 
-def test_too_much_is_not_fetched(hub, ref, monkeypatch):
-    monkeypatch.setattr(fetch, "MAX_FILES", 2)
+def test_too_much_is_not_fetched(hub, ref):
     with pytest.raises(SourceUnavailable, match="3 files"):
-        obtain(ref)
-    monkeypatch.setattr(fetch, "MAX_FILES", 10)
-    monkeypatch.setattr(fetch, "MAX_BYTES", 5)
+        obtain_files(ref, replace(BENCHMARK, max_files=2))
     with pytest.raises(SourceUnavailable, match="files of"):
-        obtain(ref)
+        obtain_files(ref, replace(BENCHMARK, max_files=10, max_bytes=5))

@@ -8,7 +8,8 @@
 `python -m envhub.testing.hub DIR` serves a directory to a shell.
 
 A request becomes a `Call` (server.py), a table finds its function (routes.py), and the function
-makes an `Answer` (reading.py, writing.py, fetching.py) with the help of `git` (git.py, store.py).
+makes an `Answer` (reading.py, writing.py, transfers.py, fetching.py) with the help of `git`
+(git.py, store.py) and of the storage of large files (large.py).
 """
 
 from envhub.testing.hub.faults import (
@@ -27,12 +28,12 @@ from envhub.testing.hub.faults import (
     WrongSize,
     WrongTree,
 )
-from envhub.testing.hub.git import GitFailed, Link
+from envhub.testing.hub.git import GitFailed, Large, Link
 from envhub.testing.hub.local import LocalHub
 from envhub.testing.hub.messages import Request
 
 __all__ = [
-    "Cut", "Endless", "Fault", "Gated", "GitFailed", "Header", "Link", "LocalHub", "MoreBytes",
-    "OtherCommit", "Redirect", "Request", "Slow", "Status", "Symlink", "WrongBytes", "WrongSize",
-    "WrongTree",
+    "Cut", "Endless", "Fault", "Gated", "GitFailed", "Header", "Large", "Link", "LocalHub",
+    "MoreBytes", "OtherCommit", "Redirect", "Request", "Slow", "Status", "Symlink", "WrongBytes",
+    "WrongSize", "WrongTree",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 # The requests for a repository's content, which a gated repository refuses.
-_CONTENT = r"/resolve/|/info/refs$|/git-upload-pack$"
+_CONTENT = r"/resolve/|/large-files/download/|/info/refs$|/git-upload-pack$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +168,12 @@ class Faults:
         """Return the active lies of one kind."""
         with self._lock:
             return [active.fault for active in self._active if isinstance(active.fault, kind)]
+
+    def falsify(self, path: str, data: bytes) -> bytes:
+        """Apply the lies about a file's bytes."""
+        if any(lie.path == path for lie in self.lies(WrongBytes)):
+            return bytes(byte ^ 1 for byte in data)
+        return data + bytes(sum(lie.more for lie in self.lies(MoreBytes) if lie.path == path))
 
     def happens(self, kind: type[_Accident], path: str) -> _Accident | None:
         """Return the first active fault of a kind that matches a request's path, and count it."""

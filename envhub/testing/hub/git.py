@@ -4,12 +4,13 @@ import os
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha1
 from pathlib import Path
 
 from envhub import process
+from envhub.testing.hub.large import POINTER_SIZES, LargeFiles, Pointer
 
 _TIMEOUT = 60.0
 _AUTHOR = "local <local@localhost>"
@@ -35,7 +36,15 @@ class Link:
     target: str
 
 
-Content = str | bytes | Link
+@dataclass(frozen=True, slots=True)
+class Large:
+    """The content of a committed file that is in large-file storage (LFS)."""
+
+    data: bytes
+
+
+_Small = str | bytes | Link
+Content = _Small | Large
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,10 @@ class Entry:
     path: str
     id: str
     size: int
+    """Of the file, not of its pointer."""
     is_directory: bool
+    pointer: Pointer | None = None
+    """Where the content is, if the file is in large-file storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,11 @@ class Repository:
 
     path: Path
 
+    @property
+    def large(self) -> LargeFiles:
+        """The contents of its large files."""
+        return LargeFiles(self.path / "lfs" / "objects")
+
     def init(self) -> None:
         """Create the repository; allow to fetch any commit, also without its blobs."""
         git(self.path.parent, "init", "--quiet", "--bare", "--initial-branch=main", self.path)
@@ -118,7 +135,14 @@ class Repository:
         except GitFailed:
             return None
         lines = listed.decode(errors="surrogateescape").split("\0")[:-1]
-        return [_entry(line, f"{path}/" if path else "") for line in lines]
+        entries = [_entry(line, f"{path}/" if path else "") for line in lines]
+        pointers = self._pointers(entries)
+        return [
+            replace(entry, size=found.size, pointer=found)
+            if (found := pointers.get(entry.id))
+            else entry
+            for entry in entries
+        ]
 
     def read(self, commit: str, path: str) -> Blob | None:
         """Return the file at a path of a commit; None if it does not exist."""
@@ -132,6 +156,21 @@ class Repository:
             case [oid, "blob", size]:
                 return Blob(oid, rest[: int(size)])
         return None
+
+    def _pointers(self, entries: list[Entry]) -> dict[str, Pointer]:
+        """Return the pointers among files, by their ids."""
+        ids = list({entry.id: None for entry in entries if entry.size in POINTER_SIZES})
+        query = "".join(f"{oid}\n" for oid in ids).encode()
+        rest = git(self.path, "cat-file", "--batch", stdin=query) if ids else b""
+        pointers = {}
+        for oid in ids:
+            header, _, rest = rest.partition(b"\n")
+            size = int(header.split()[-1])
+            pointer = Pointer.parse(rest[:size])
+            rest = rest[size + 1 :]
+            if pointer and self.large.has(pointer):
+                pointers[oid] = pointer
+        return pointers
 
     def refs(self) -> list[Ref]:
         """Return all branches and tags."""
@@ -185,10 +224,15 @@ class Repository:
             parent = self.commit_of(name) or self.commit_of("refs/heads/main")
             if not (parent or "").startswith(expected):
                 raise HeadMoved(f"{branch} is at {parent}, not at {expected}.")
-            stream = _stream(files, deleted, message, name, parent)
+            small = {path: self._without_large(content) for path, content in files.items()}
+            stream = _stream(small, deleted, message, name, parent)
             done = git(self.path, "fast-import", "--quiet", "--done", "--date-format=now",
                        stdin=stream)  # fmt: skip
         return done.decode().strip()
+
+    def _without_large(self, content: Content) -> _Small:
+        """Store the content of a large file; return what the commit has."""
+        return self.large.write(content.data).data if isinstance(content, Large) else content
 
     def point(self, ref: str, commit: str) -> None:
         """Make a branch or tag (`refs/heads/...`, `refs/tags/...`) point to a commit."""
@@ -247,7 +291,7 @@ def _entry(line: str, prefix: str) -> Entry:
 
 
 def _stream(
-    files: Mapping[str, Content],
+    files: Mapping[str, _Small],
     delete: Sequence[str],
     message: str,
     ref: str,
@@ -268,7 +312,7 @@ def _stream(
     return b"".join((*parts, b"get-mark :1\ndone\n"))
 
 
-def _stored(content: Content) -> tuple[bytes, bytes]:
+def _stored(content: _Small) -> tuple[bytes, bytes]:
     """Return the mode and the bytes that git stores for a file."""
     match content:
         case Link(target):

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -19,8 +20,11 @@ class LocalHub:
 
     The client and the `hf` command work with it as with the Hub, as far as EnvHub uses that:
     information, listings, files at a branch, tag or commit, snapshots, new repositories, uploads,
-    search by tag, datasets, and fetching with git. Large files (LFS, Xet) and pull requests are not
-    supported.
+    search by tag, datasets, large files (LFS), and fetching with git. Xet and pull requests are not
+    supported: set `HF_HUB_DISABLE_XET` to upload large files with a client that would use Xet.
+
+    A file of `commit` is in large-file storage if its content is `Large`; an uploaded one, if
+    `.gitattributes` says so or it has more than 10 MB.
 
     Attributes:
         requests: All requests, oldest first. You may clear the list.
@@ -39,25 +43,30 @@ class LocalHub:
         self._store = Store(Path(directory))
         self._faults = Faults()
         self._port = port
-        self._server: Server | None = None
+        self._storage_port = 0
+        self._servers: list[Server] = []
 
     def start(self) -> None:
         """Start to listen. After `close` the Hub can be started again, at the same address."""
-        if self._server is None:
-            self._server = Server(
-                self._port,
-                store=self._store,
-                faults=self._faults,
-                token=self.token,
-                log=self.requests.append,
-            )
-            self._port = self._server.server_port
+        if self._servers:
+            return
+        serve = partial(
+            Server,
+            store=self._store,
+            faults=self._faults,
+            token=self.token,
+            log=self.requests.append,
+        )
+        # Another origin, as on the Hub: clients must not send their token there.
+        storage = serve(self._storage_port)
+        self._servers = [storage, serve(self._port, storage=storage.endpoint)]
+        self._storage_port, self._port = (server.server_port for server in self._servers)
 
     def close(self) -> None:
         """Stop listening and close all connections. May be called again."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        for server in self._servers:
+            server.close()
+        self._servers = []
 
     def __enter__(self) -> "LocalHub":
         self.start()
@@ -107,7 +116,7 @@ class LocalHub:
 
         Args:
             name: The repository.
-            files: The files to write: text, bytes, or a `Link`, by path.
+            files: The files to write: text, bytes, a `Link` or a `Large`, by path.
             message: The commit message.
             branch: The branch.
             delete: Files and directories to delete.

@@ -1,12 +1,15 @@
 """Calls, answers, and the entries of the request log."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from envhub.testing.hub.faults import Faults
 from envhub.testing.hub.store import Store
+
+_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Call:
     token: str | None
     authorized: bool
     endpoint: str
+    storage: str
+    """The address of the server that has the large files."""
     store: Store
     faults: Faults
 
@@ -100,3 +105,20 @@ def json_answer(
     """Return an answer in JSON."""
     content = {"Content-Type": "application/json; charset=utf-8", **(headers or {})}
     return Answer(status, json.dumps(value).encode(), content)
+
+
+def file_answer(call: Call, data: bytes, headers: Mapping[str, str]) -> Answer:
+    """Return a file, or the part of it that the request asks for."""
+    shown = {
+        "Accept-Ranges": "bytes",
+        "Content-Type": "application/octet-stream",
+        **headers,
+    }
+    limits = _RANGE.fullmatch(call.headers.get("range", ""))
+    if limits is None:
+        return Answer(200, data, shown)
+    start, end = int(limits[1]), min(int(limits[2] or len(data)) + 1, len(data))
+    if start >= end:
+        raise Refused(416, "No such range", headers={"Content-Range": f"bytes */{len(data)}"})
+    shown["Content-Range"] = f"bytes {start}-{end - 1}/{len(data)}"
+    return Answer(206, data[start:end], shown)

@@ -1,22 +1,22 @@
 """The requests that read: information, listings, files."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode
 
+from envhub.testing.hub import transfers
 from envhub.testing.hub.access import commit_of, find, no_entry, require_content, require_token
-from envhub.testing.hub.faults import MoreBytes, Symlink, WrongBytes, WrongSize, WrongTree
+from envhub.testing.hub.faults import Symlink, WrongSize, WrongTree
 from envhub.testing.hub.git import Blob, Entry
-from envhub.testing.hub.messages import Answer, Call, Refused, json_answer
+from envhub.testing.hub.large import Pointer
+from envhub.testing.hub.messages import Answer, Call, Refused, file_answer, json_answer
 from envhub.testing.hub.store import Kind, Stored
 
 _PAGE = 1000
 """Entries per page of a listing, as on the Hub."""
 _BRIEF = ("id", "modelId", "private", "gated", "likes", "downloads", "tags", "createdAt")
-_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 def whoami(call: Call) -> Answer:
@@ -95,14 +95,13 @@ def resolve(call: Call, segment: str | None, name: str, revision: str, path: str
     stored = find(call, segment, name)
     require_content(call, stored)
     commit = commit_of(call, stored, revision)
-    file = _read(call, stored, commit, unquote(path))
-    headers = {
-        "Accept-Ranges": "bytes",
-        "Content-Type": "application/octet-stream",
-        "ETag": f'"{file.id}"',
-        "X-Repo-Commit": commit,
-    }
-    return _part(file.data, call.headers.get("range", ""), headers)
+    inside = unquote(path)
+    file = _read(call, stored, commit, inside)
+    pointer = Pointer.parse(file.data)
+    if pointer and stored.repository.large.has(pointer):
+        return transfers.redirect(call, stored, commit, inside, pointer)
+    data = call.faults.falsify(inside, file.data)
+    return file_answer(call, data, {"ETag": f'"{file.id}"', "X-Repo-Commit": commit})
 
 
 def _describe(call: Call, stored: Stored, commit: str) -> dict[str, Any]:
@@ -134,8 +133,10 @@ def _written(time: datetime) -> str:
 
 
 def _sibling(entry: Entry, *, blobs: bool) -> dict[str, object]:
-    detail = {"size": entry.size, "blobId": entry.id} if blobs else {}
-    return {"rfilename": entry.path, **detail}
+    if not blobs:
+        return {"rfilename": entry.path}
+    about = {"rfilename": entry.path, "size": entry.size, "blobId": entry.id}
+    return {**about, **_lfs(entry, "sha256")}
 
 
 def _chosen(call: Call, about: dict[str, Any], usual: Iterable[str]) -> dict[str, Any]:
@@ -160,7 +161,7 @@ def _claimed(call: Call, entries: list[Entry]) -> list[Entry]:
     for lie in call.faults.lies(WrongTree):
         for path, entry in claimed.items():
             if not entry.is_directory and lie.path in (None, path):
-                claimed[path] = Entry(path, entry.id[::-1], entry.size, is_directory=False)
+                claimed[path] = replace(entry, id=entry.id[::-1])
     for size in call.faults.lies(WrongSize):
         if size.path in claimed:
             claimed[size.path] = replace(claimed[size.path], size=size.size)
@@ -169,7 +170,17 @@ def _claimed(call: Call, entries: list[Entry]) -> list[Entry]:
 
 def _listed(entry: Entry) -> dict[str, object]:
     entry_type = "directory" if entry.is_directory else "file"
-    return {"type": entry_type, "oid": entry.id, "size": entry.size, "path": entry.path}
+    listed = {"type": entry_type, "oid": entry.id, "size": entry.size, "path": entry.path}
+    return {**listed, **_lfs(entry, "oid")}
+
+
+def _lfs(entry: Entry, hash_name: str) -> dict[str, object]:
+    """Return what a listing adds for a file in large-file storage."""
+    pointer = entry.pointer
+    if pointer is None:
+        return {}
+    about = {"size": pointer.size, "pointerSize": len(pointer.data), hash_name: pointer.sha256}
+    return {"lfs": about}
 
 
 def _page(call: Call, entries: list[dict[str, Any]]) -> Answer:
@@ -187,26 +198,11 @@ def _page(call: Call, entries: list[dict[str, Any]]) -> Answer:
 
 
 def _read(call: Call, stored: Stored, commit: str, path: str) -> Blob:
-    """Read a file, and apply the active lies."""
+    """Read a committed file, or the link that it is said to be."""
     for link in call.faults.lies(Symlink):
         if link.path == path:
             return Blob.of(link.target.encode())
     blob = stored.repository.read(commit, path)
     if blob is None:
         raise no_entry(commit)
-    if any(lie.path == path for lie in call.faults.lies(WrongBytes)):
-        return Blob(blob.id, bytes(byte ^ 1 for byte in blob.data))
-    more = sum(lie.more for lie in call.faults.lies(MoreBytes) if lie.path == path)
-    return Blob(blob.id, blob.data + bytes(more))
-
-
-def _part(data: bytes, byte_range: str, headers: dict[str, str]) -> Answer:
-    """Return a file, or the requested part of it."""
-    limits = _RANGE.fullmatch(byte_range)
-    if limits is None:
-        return Answer(200, data, headers)
-    start, end = int(limits[1]), min(int(limits[2] or len(data)) + 1, len(data))
-    if start >= end:
-        raise Refused(416, "No such range", headers={"Content-Range": f"bytes */{len(data)}"})
-    shown = {**headers, "Content-Range": f"bytes {start}-{end - 1}/{len(data)}"}
-    return Answer(206, data[start:end], shown)
+    return blob

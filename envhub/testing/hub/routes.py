@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from urllib.parse import urlencode
 
-from envhub.testing.hub import fetching, reading, writing
+from envhub.testing.hub import fetching, reading, transfers, writing
 from envhub.testing.hub.access import gated
 from envhub.testing.hub.faults import Gated, Redirect, Status
 from envhub.testing.hub.messages import Answer, Call, Refused
@@ -15,6 +15,10 @@ _API = rf"/api/(?P<segment>models|datasets)/(?P<name>{NAME}/{NAME})"
 _PAGE = rf"/(?:(?P<segment>datasets)/)?(?P<name>{NAME}/{NAME})"
 # With or without .git, which is not part of a name: the `?` makes the pattern of the name lazy.
 _GIT = rf"/(?:(?P<segment>datasets)/)?(?P<name>{NAME}/{NAME}?)(?:\.git)?"
+_LARGE = (
+    rf"/large-files/%s/(?P<segment>models|datasets)/(?P<name>{NAME}/{NAME})"
+    "/(?P<sha256>[0-9a-f]{64})"
+)
 _REVISION = "(?P<revision>[^/]+)"
 
 _ROUTES: list[tuple[str, re.Pattern[str], Callable[..., Answer]]] = [
@@ -35,6 +39,10 @@ _ROUTES: list[tuple[str, re.Pattern[str], Callable[..., Answer]]] = [
         ("POST", f"{_API}/commit/{_REVISION}", writing.commit),
         ("POST", f"{_API}/tag/{_REVISION}", writing.tag),
         ("POST", f"{_API}/branch/(?P<new>[^/]+)", writing.branch),
+        ("POST", f"{_GIT}/info/lfs/objects/batch", transfers.batch),
+        ("GET", f"{_LARGE % 'download'}/(?P<path>.+)", transfers.download),
+        ("PUT", _LARGE % "upload", transfers.upload),
+        ("POST", _LARGE % "verify", transfers.verify),
         ("GET", f"{_GIT}/info/refs", fetching.advertise),
         ("POST", f"{_GIT}/git-upload-pack", fetching.upload_pack),
     )

@@ -28,12 +28,20 @@ class Server(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(
-        self, port: int, *, store: Store, faults: Faults, token: str, log: Callable[[Request], None]
+        self,
+        port: int,
+        *,
+        store: Store,
+        faults: Faults,
+        token: str,
+        log: Callable[[Request], None],
+        storage: str = "",
     ) -> None:
         self.store = store
         self.faults = faults
         self.token = token
         self.log = log
+        self.storage = storage
         self.closing = threading.Event()
         self._connections: dict[socket.socket, threading.Thread] = {}
         self._lock = threading.Lock()
@@ -113,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.server.closing.wait(slow.seconds)
         self._send(call, answered)
 
-    do_HEAD = do_POST = do_GET  # noqa: N815 - names that the base class calls
+    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 - names that the base class calls
 
     def _read(self) -> Call:
         address = urlsplit(self.path)
@@ -128,6 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             token=token,
             authorized=token == self.server.token,
             endpoint=self.server.endpoint,
+            storage=self.server.storage,
             store=self.server.store,
             faults=self.server.faults,
         )

@@ -1,6 +1,8 @@
 """The repositories of a Hub: `DIR/models/owner/name.git` and `DIR/datasets/owner/name.git`."""
 
+import hmac
 import re
+import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from json import dumps, loads
@@ -17,7 +19,7 @@ NAME = r"[A-Za-z0-9][\w.-]*"
 _FULL_NAME = re.compile(f"{NAME}/{NAME}", re.ASCII)
 # In the directory of the bare repository, next to git's own files.
 _ABOUT = "hub.json"
-# The Hub's own .gitattributes is about large files; here all files are small.
+# The Hub's own .gitattributes is about large files; here all files are small unless a test says so.
 _FIRST_FILES = {".gitattributes": "* -text\n"}
 
 
@@ -54,6 +56,7 @@ class Store:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory.resolve()
+        self._key = secrets.token_bytes(32)
 
     def create(self, name: str, kind: Kind, *, private: bool, gated: bool) -> Stored:
         """Create a repository, with a first commit as on the Hub.
@@ -101,6 +104,10 @@ class Store:
             for path in self._directory.glob(f"{kind}s/*/*.git")
         )
         return [stored for name in sorted(names) if (stored := self.find(name, kind))]
+
+    def sign(self, text: str) -> str:
+        """Return the signature of an address, which stands for the token there."""
+        return hmac.digest(self._key, text.encode(), "sha256").hex()
 
     def _path(self, name: str, kind: Kind) -> Path:
         return self._directory / f"{kind}s" / f"{name}.git"

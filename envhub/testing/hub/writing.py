@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from envhub.testing.hub.access import commit_of, find, no_entry, require_token
 from envhub.testing.hub.git import HeadMoved, Ref
+from envhub.testing.hub.large import Pointer, is_large
 from envhub.testing.hub.messages import Answer, Call, Refused, json_answer
 from envhub.testing.hub.store import Kind, Stored
 
@@ -34,12 +35,14 @@ def create(call: Call) -> Answer:
 def preupload(call: Call, segment: str, name: str, revision: str) -> Answer:
     """`POST .../preupload/main`: how to send files, and which exist already."""
     stored, commit = _writable(call, segment, name, revision)
-    paths = [file["path"] for file in call.json()["files"]]
-    blobs = {path: stored.repository.read(commit, path) for path in paths}
+    attributes = stored.repository.read(commit, ".gitattributes")
+    rules = attributes.data.decode(errors="replace") if attributes else ""
+    sizes = {file["path"]: file.get("size", 0) for file in call.json()["files"]}
+    blobs = {path: stored.repository.read(commit, path) for path in sizes}
     return json_answer({
         "files": [
-            {"path": path, "uploadMode": "regular", "shouldIgnore": False,
-             "oid": blob.id if blob else None}
+            {"path": path, "uploadMode": "lfs" if is_large(path, sizes[path], rules) else "regular",
+             "shouldIgnore": False, "oid": blob.id if blob else None}
             for path, blob in blobs.items()
         ]
     })  # fmt: skip
@@ -50,7 +53,7 @@ def commit(call: Call, segment: str, name: str, revision: str) -> Answer:
     stored, head = _writable(call, segment, name, revision)
     if call.option("create_pr"):
         raise Refused(400, "A local Hub does not support pull requests.")
-    change = _read_change(call.body)
+    change = _read_change(call.body, stored)
     _check_deletions(stored, head, change.delete)
     try:
         new = stored.repository.commit(
@@ -126,18 +129,18 @@ class _Change:
     delete: list[str] = field(default_factory=list)
 
 
-def _read_change(body: bytes) -> _Change:
+def _read_change(body: bytes, stored: Stored) -> _Change:
     change = _Change()
     try:
         for line in body.splitlines():
             operation = json.loads(line)
-            _add(change, operation["key"], operation["value"])
+            _add(change, stored, operation["key"], operation["value"])
     except (ValueError, KeyError, TypeError) as exc:
         raise Refused(400, f"The commit cannot be read: {exc!r}") from exc
     return change
 
 
-def _add(change: _Change, key: str, value: dict[str, Any]) -> None:
+def _add(change: _Change, stored: Stored, key: str, value: dict[str, Any]) -> None:
     match key:
         case "header":
             parts = (value["summary"], value.get("description"))
@@ -145,10 +148,19 @@ def _add(change: _Change, key: str, value: dict[str, Any]) -> None:
             change.parent = value.get("parentCommit") or ""
         case "file":
             change.files[value["path"]] = b64decode(value["content"])
+        case "lfsFile":
+            change.files[value["path"]] = _pointer(stored, value["oid"]).data
         case "deletedFile" | "deletedFolder":
             change.delete.append(value["path"].rstrip("/"))
         case _:
             raise Refused(400, f"A local Hub does not support the operation {key}.")
+
+
+def _pointer(stored: Stored, sha256: str) -> Pointer:
+    pointer = stored.repository.large.find(sha256)
+    if pointer is None:
+        raise Refused(400, f"LFS pointer pointed to a file that does not exist: {sha256}")
+    return pointer
 
 
 def _check_deletions(stored: Stored, head: str, paths: list[str]) -> None:
