@@ -25,6 +25,7 @@ from envhub.errors import (
 # The summaries in `envhub --help`, kept here so that showing them imports no command.
 COMMANDS = {
     "assets": "Fetch, list and update the files of benchmarks from Hub datasets.",
+    "check": "Check whether a benchmark keeps its contract.",
     "compare": "Compare two runs, episode by episode.",
     "doctor": "Check this machine and show how to fix problems.",
     "eval": "Evaluate a policy on a benchmark.",
@@ -123,7 +124,7 @@ def _restart_without_workers(arguments: list[str]) -> None:
     So an episode computes the same in this process as in a worker. A debugger is left alone.
     """
     spelled = "--workers=0" in arguments or ("--workers", "0") in pairwise(arguments)
-    if arguments[:1] != ["eval"] or not spelled or sys.gettrace() is not None:
+    if arguments[:1] not in (["eval"], ["check"]) or not spelled or sys.gettrace() is not None:
         return
     from envhub.process import restart
     from envhub.sandbox.variables import kernel_variables

@@ -29,6 +29,7 @@ from envhub.wire.messages import (
     Open,
     Opened,
     Play,
+    Probe,
     Render,
     Reset,
     SetAttr,
@@ -185,6 +186,24 @@ class RemoteEnv:
         limits, step = self._limits, self._step_limit(count)
         limit = min(step, limits.act, limits.reset) if fresh else min(step, limits.act)
         self.worker.ask(request, limit, "play")
+
+    def probe(
+        self,
+        name: str,
+        suite: str = "",
+        task: str = "",
+        *,
+        seed: int = 0,
+        steps: int = 1,
+        length: int = 1,
+        cycles: int = 1,
+    ) -> None:
+        """Inspect a task for `envhub check`; `Probe` describes the arguments."""
+        self.worker.subject = f"task {task!r}" if task else _name(self.spec.source)
+        request = Probe(self._next(), name, suite, task, seed, steps, length, cycles)
+        # An inspection makes, resets and steps several envs.
+        limit = 2 * self._limits.start
+        self.worker.ask(request, limit, f"inspection {name!r}")
 
     def watch(self, pulse: Any) -> None:
         """Use the pulse in shared memory to tell long episodes from hanging steps."""

@@ -4,11 +4,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from envhub.testing.benchmark import BenchmarkConformance as BenchmarkConformance
+    from envhub.testing.conformance import check_benchmark as check_benchmark
     from envhub.testing.hub import LocalHub as LocalHub
 
-_HOMES = {"LocalHub": "envhub.testing.hub"}
+_HOMES = {
+    "BenchmarkConformance": "envhub.testing.benchmark",
+    "LocalHub": "envhub.testing.hub",
+    "check_benchmark": "envhub.testing.conformance",
+}
 
-__all__ = ["LocalHub"]
+__all__ = ["BenchmarkConformance", "LocalHub", "check_benchmark"]
 
 
 def __getattr__(name: str) -> Any:

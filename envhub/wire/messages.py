@@ -153,6 +153,22 @@ class Play(_Message, frozen=True):
     """Whether these are the last steps, so that nobody reads the last one's observation."""
 
 
+class Probe(_Message, frozen=True):
+    """Inspect a task for `envhub check`, with envs of its own. Answer: Probed."""
+
+    probe: str
+    """The name of the inspection."""
+    suite: str = ""
+    task: str = ""
+    seed: int = 0
+    steps: int = 1
+    """Steps of an episode that are observed whole."""
+    length: int = 1
+    """The most steps of an episode."""
+    cycles: int = 1
+    """How often an env is made and closed."""
+
+
 class MapSlot(_Message, frozen=True):
     """Map the memory of a worker's env; its descriptor comes with this message. Answer: Done."""
 
@@ -196,7 +212,7 @@ class QuickStep(_Message, frozen=True):
 
 _Encoded = (
     Load | Open | Attach | Convert | Reset | Step | Render | Call | SetAttr | Close | LoadPolicy
-    | Play | MapSlot | Act
+    | Play | Probe | MapSlot | Act
 )  # fmt: skip
 
 Request = _Encoded | QuickStep
@@ -302,6 +318,22 @@ class Played(_Message, frozen=True):
     """The instruction of the episode, if the env was reset and it is not the task's."""
 
 
+TraceStep = dict[str, Annotated[str, msgspec.Meta(max_length=64)]]
+"""Hashes of one step: of each leaf of its observation, and of its outcome."""
+
+
+class Probed(_Message, frozen=True):
+    """What an inspection found, by the names of the checks."""
+
+    passed: Annotated[tuple[Text, ...], msgspec.Meta(max_length=1000)]
+    failed: Annotated[dict[str, Text], msgspec.Meta(max_length=1000)]
+    """What was seen."""
+    skipped: Annotated[dict[str, Text], msgspec.Meta(max_length=1000)]
+    """Why there was nothing to check."""
+    figures: Annotated[dict[str, float], msgspec.Meta(max_length=100)]
+    trace: Annotated[list[TraceStep], msgspec.Meta(max_length=10_000)]
+
+
 class Acted(_Message, frozen=True):
     """Actions: an array `(rows, chunk, *action)`."""
 
@@ -326,6 +358,7 @@ _EncodedReply = (
     | Failed
     | PolicyLoaded
     | Played
+    | Probed
     | Acted
 )
 
@@ -344,6 +377,7 @@ _EXPECTED: dict[type[Request], tuple[type[Reply], ...]] = {
     Close: (Done, Failed),
     LoadPolicy: (PolicyLoaded, Failed),
     Play: (Played, Failed),
+    Probe: (Probed, Failed),
     MapSlot: (Done, Failed),
     Act: (Acted, Failed),
     QuickStep: (Stepped, Failed),

@@ -30,6 +30,8 @@ from envhub.wire.messages import (
     Play,
     Played,
     PolicyLoaded,
+    Probe,
+    Probed,
     Render,
     Reply,
     Request,
@@ -118,6 +120,7 @@ class Session:
             Close: self._close,
             LoadPolicy: self._load_policy,
             Play: self._play,
+            Probe: self._probe,
         }
 
     def answer(self, request: Request) -> bytes:
@@ -330,6 +333,11 @@ class Session:
             raise ContractError("No policy is loaded in this worker.")
         env_side = EnvSide(env, self._take_reset, self._observe, self._show, self._instruction)
         return play(request, self._player, env_side, self._turn)
+
+    def _probe(self, request: Probe) -> Probed:
+        from envhub.worker.probes import answer_probe  # only `envhub check` asks
+
+        return answer_probe(request, self._loaded, self._plugins)
 
     def _render(self, request: Render) -> Returned:
         return Returned(request.id, portable(self._open_env().render()))

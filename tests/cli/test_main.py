@@ -100,7 +100,7 @@ class TestUsage:
             (["lst"], "envhub: No command is called 'lst'. Did you mean 'list' or 'trust'?"),
             (
                 ["frobnicate"],
-                "envhub: No command is called 'frobnicate'. Available: compare, doctor, ",
+                "envhub: No command is called 'frobnicate'. Available: assets, check, compare, ",
             ),
             (["--nonsense"], "No such option"),
             (["info"], "Missing argument 'REF'"),

@@ -37,6 +37,8 @@ from envhub.wire.messages import (
     Loaded,
     Open,
     Opened,
+    Probe,
+    Probed,
     Render,
     Reply,
     Reset,
@@ -415,6 +417,7 @@ REPLIES = [
     Stepped(7, [1.0, 0.5], True, False, [None, True], {}, {}),
     Returned(7, portable([INFO, (1, 2), np.arange(6).reshape(2, 3)])),
     Failed(7, "RuntimeError", "it broke", "Traceback ...", contract=False),
+    Probed(7, ("loads",), {"horizon": "none"}, {"renders": "none"}, {"step_ms": 1.0}, [{"a": "0"}]),
 ]
 REQUESTS = [
     Load(7, "plugin", {}),
@@ -425,6 +428,7 @@ REQUESTS = [
     Step(7, 4, scored=True, until_success=True),
     Render(7),
     Call(7, "name", [], {}),
+    Probe(7, "episode", "suite", "task"),
 ]
 ODDITIES = st.one_of(
     st.none(),

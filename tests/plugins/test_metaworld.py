@@ -26,6 +26,7 @@ from support.needs import (
     needs_sandbox,
 )
 from support.paths import TESTS
+from support.zoo import check, failures
 
 import envhub
 from envhub.errors import ContractError, UnknownName
@@ -533,3 +534,14 @@ def test_the_command_line_describes_it_without_a_simulator(no_simulator, command
     done = subprocess.run(program, capture_output=True, text=True, check=True)
     assert "reach-v3" in done.stdout or "480x480" in done.stdout
     assert list(no_simulator.iterdir()) == []
+
+
+@needs_metaworld
+@needs_egl
+@needs_sandbox
+def test_it_passes_every_check_without_a_waiver():
+    code, answer = check("metaworld", "--task", "reach-v3", "--env-arg", "size=64")
+    assert (code, failures(answer)) == (0, []), answer
+    skipped = {row["name"] for row in answer["checks"] if row["status"] == "skipped"}
+    assert skipped == {"instruction-agrees", "nothing-after-end"}
+    assert answer["figures"]["reach-v3"]["expert_rate"] == 1

@@ -13,7 +13,11 @@ _CLOSE = 0.05
 class Table(gym.Env[dict[str, Any], np.ndarray]):
     """A point, a goal, and a picture of both. Success: the point is on the goal."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    metadata: ClassVar[dict[str, Any]] = {
+        "render_modes": ["rgb_array"],
+        "render_fps": 10,
+        "render_leaf": "pixels",
+    }
     render_mode = "rgb_array"
     observing: frozenset[str] = frozenset({"pixels", "agent_pos", "environment_state"})
 

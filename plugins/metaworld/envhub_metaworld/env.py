@@ -64,7 +64,7 @@ def _check(camera: str, size: int) -> None:
 class MetaWorld(gym.Env[Observation, Array]):
     """One task. Every reset places the goal and the objects at random, following its seed."""
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 80}  # noqa: RUF012
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 80, "render_leaf": "pixels"}  # noqa: RUF012
     render_mode = "rgb_array"
     observing: frozenset[str] = frozenset({"pixels", "agent_pos", "environment_state"})
 

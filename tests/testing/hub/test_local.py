@@ -976,7 +976,9 @@ class TestServing:
         done = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
-        assert done.stdout == "[]\nLocalHub ['LocalHub']\nFalse\n"
+        assert done.stdout == (
+            "[]\nLocalHub ['BenchmarkConformance', 'LocalHub', 'check_benchmark']\nFalse\n"
+        )
 
     def test_an_unknown_name(self):
         import envhub.testing

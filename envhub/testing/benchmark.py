@@ -1,0 +1,71 @@
+"""The tests of a benchmark: authors subclass them, and pytest shows each check as one test."""
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from envhub.options import Argument, SourceKeywords
+from envhub.testing.conformance import CHECKS, Report, check_benchmark
+
+
+class BenchmarkConformance:
+    """One test per check of `envhub check`.
+
+        from envhub.testing import BenchmarkConformance
+
+        class TestMyBenchmark(BenchmarkConformance):
+            ref = "my-benchmark"
+
+    The benchmark is inspected once per class. A check that does not apply, or that cannot run on
+    this machine, passes; `envhub check` says which these are.
+    """
+
+    ref: ClassVar[str | Path]
+    """The benchmark: an installed one's name, or a path, which may be relative to the test file."""
+    suites: ClassVar[tuple[str, ...]] = ()
+    tasks: ClassVar[tuple[str, ...]] = ()
+    """Names of tasks; none: all tasks of the suites, with `quick` only the first."""
+    env_args: ClassVar[Mapping[str, Argument]] = {}
+    quick: ClassVar[bool] = True
+    """Whether to play less; False for a thorough inspection of every task."""
+    workers: ClassVar[int | None] = None
+    """0: everything in pytest's own process, so that `breakpoint()` works with `pytest -s`."""
+    source: ClassVar[SourceKeywords] = {}
+    """How to get the benchmark, and where to run it, as for `envhub.make_env`."""
+    waived: ClassVar[Mapping[str, str]] = {}
+    """Checks that may fail, by name, each with the reason."""
+
+    @pytest.fixture(scope="class")
+    def report(self, request: pytest.FixtureRequest) -> Report:
+        """Inspect the benchmark."""
+        cls = request.cls
+        return check_benchmark(
+            _resolved(cls),
+            suites=cls.suites,
+            tasks=cls.tasks,
+            quick=cls.quick,
+            workers=cls.workers,
+            env_args=cls.env_args,
+            **cls.source,
+        )
+
+    @pytest.mark.parametrize("name", [check.name for check in CHECKS])
+    def test_check(self, name: str, report: Report) -> None:
+        """Fail with what was seen, why it matters and how to fix it."""
+        failed = [result for result in report.result(name) if result.status == "failed"]
+        if name in self.waived:
+            if not failed:
+                pytest.fail(f"{name} passes: remove it from `waived`.")
+            pytest.xfail(self.waived[name])
+        if failed:
+            pytest.fail("\n".join(map(str, failed)), pytrace=False)
+
+
+def _resolved(cls: type[BenchmarkConformance]) -> str | Path:
+    """A path relative to the test file, if there is such a file; else the reference as it is."""
+    near = Path(inspect.getfile(cls)).parent / cls.ref
+    relative = isinstance(cls.ref, Path) or str(cls.ref).startswith(("./", "../"))
+    return near if relative and near.exists() else cls.ref

@@ -1,0 +1,1 @@
+"""Stands for a simulator that takes long to import."""
