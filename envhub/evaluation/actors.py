@@ -17,13 +17,12 @@ from envhub.evaluation.process_actor import ProcessActor
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.log import add_to_log
 from envhub.host.waiting import WorkerPoller
-from envhub.policies.caller import PolicyCaller
+from envhub.policies.caller import Chunks, PolicyCaller
 from envhub.policies.contract import Context
 from envhub.policies.load import ObservationView, context_of, make_caller, wrap_policy
 from envhub.tracebacks import place_of, trace_of
 from envhub.types import HERE, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.spaces import Spaces
-from envhub.wire.values import Array
 
 
 class Actor(Protocol):
@@ -248,7 +247,7 @@ class InlineActor:
             caller = wrap_policy(self._policy, spaces)
         self._known.append((spaces, caller, ObservationView(spaces[0], caller.facts.needs)))
 
-    def _act(self, batch: tuple[Slot, ...]) -> Array:
+    def _act(self, batch: tuple[Slot, ...]) -> Chunks:
         index = self._index(batch[0])
         assert index is not None
         _, caller, view = self._known[index]

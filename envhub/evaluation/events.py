@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from envhub.errors import WorkerError
 from envhub.evaluation.slot import Slot
-from envhub.wire.values import Array
+from envhub.policies.caller import Chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class ActionsReady:
     """Actions for slots, one chunk per slot."""
 
     slots: tuple[Slot, ...]
-    actions: Array
+    actions: Chunks
 
 
 @dataclass(frozen=True, slots=True)

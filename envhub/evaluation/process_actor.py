@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Space
 
 from envhub.declarations import Benchmark
 from envhub.errors import ContractError, WorkerError
@@ -146,9 +147,10 @@ class ProcessActor:
         """Return the actions, or replace the process if it sent something else."""
         assert slots[0].spaces is not None
         space = slots[0].spaces[1]
-        if isinstance(actions, np.ndarray) and actions.dtype == space.dtype:
-            chunk = actions.shape[1:2]  # actions per row, any number
-            if actions.shape == (len(slots), *chunk, *(space.shape or ())):
+        same_length = isinstance(actions, np.ndarray) and len(actions.shape) > 0
+        if (same_length or isinstance(actions, list)) and len(actions) == len(slots):
+            checked = actions[:1] if same_length else actions
+            if all(_is_chunk(chunk, space) for chunk in checked):
                 return ActionsReady(slots, actions)
         return self._broken(slots, "it sent something else than actions")
 
@@ -166,3 +168,14 @@ class ProcessActor:
         index = self._index(slot)
         assert index is not None
         return self._loaded[index]
+
+
+def _is_chunk(chunk: Any, space: Space[Any]) -> bool:
+    """Whether something that a process sent is a chunk of actions."""
+    return (
+        isinstance(chunk, np.ndarray)
+        and chunk.dtype == space.dtype
+        and len(chunk.shape) > 0
+        and len(chunk) > 0
+        and chunk.shape[1:] == (space.shape or ())
+    )

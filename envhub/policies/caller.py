@@ -13,6 +13,9 @@ from envhub.policies.contract import PADDING, Context, facts_of, make_rng
 from envhub.types import PolicyFacts
 from envhub.wire.values import Array
 
+Chunks = Array | list[Array]
+"""One chunk of actions per row; a list if their lengths differ."""
+
 _FEW = 32
 """Up to this many numbers, comparing them in Python is faster than a call of numpy."""
 
@@ -57,11 +60,12 @@ class PolicyCaller:
         """Tell the policy that it is not needed any more."""
         self._notify("close")
 
-    def act(self, observation: Any, episodes: Sequence[Context]) -> Array:
+    def act(self, observation: Any, episodes: Sequence[Context]) -> Chunks:
         """Return the actions for a batch of observations, one chunk per row.
 
         Returns:
-            An array of the action space's dtype and shape `(rows, chunk, *action)`.
+            An array of the action space's dtype and shape `(rows, chunk, *action)`, or a list of
+            arrays `(chunk, *action)` if their lengths differ.
 
         Raises:
             ContractError: The policy returned something else.
@@ -73,7 +77,7 @@ class PolicyCaller:
             self._padded(_rows(observation, slice(at, at + size)), episodes[at : at + size], size)
             for at in range(0, len(episodes), size)
         ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _notify(self, method: str, *args: Context) -> None:
         """Call a method of the policy, if it has it; an error is too late for any record."""
@@ -82,7 +86,7 @@ class PolicyCaller:
         except Exception:
             traceback.print_exc()
 
-    def _padded(self, observation: Any, episodes: Sequence[Context], size: int) -> Array:
+    def _padded(self, observation: Any, episodes: Sequence[Context], size: int) -> Chunks:
         """Call the policy with exactly `size` rows.
 
         The last row is repeated for filler episodes that have just begun. Their memories are as
@@ -98,20 +102,48 @@ class PolicyCaller:
             self.finish(filler)
         return actions
 
-    def _call(self, observation: Any, episodes: Sequence[Context]) -> Array:
+    def _call(self, observation: Any, episodes: Sequence[Context]) -> Chunks:
         if self.facts.format == "lerobot":
             descriptions = [episode.description for episode in episodes]
             observation = to_lerobot(observation, descriptions)
         return self._checked(self._policy.act(observation, episodes), len(episodes))
 
-    def _checked(self, answer: Any, rows: int) -> Array:
-        actions = _array(answer)
+    def _checked(self, answer: Any, rows: int) -> Chunks:
+        if isinstance(answer, list | tuple):
+            chunks = [_array(chunk) for chunk in answer]
+            if len({chunk.shape for chunk in chunks}) > 1 and self._are_chunks(chunks):
+                return self._checked_chunks(chunks, rows)
+            # Tensors on any device, which numpy does not stack.
+            answer = np.stack(chunks) if _are_alike(chunks) else answer
+        return self._checked_array(_array(answer), rows)
+
+    def _are_chunks(self, chunks: list[Array]) -> bool:
+        """Whether the arrays are chunks of actions, which differ in their lengths."""
+        return all(chunk.ndim > 0 and chunk.shape[1:] == self._shape for chunk in chunks)
+
+    def _checked_chunks(self, chunks: list[Array], rows: int) -> list[Array]:
+        if len(chunks) != rows:
+            raise ContractError(f"act() returned {len(chunks)} chunks for {rows} rows.")
+        empty = next((row for row, chunk in enumerate(chunks) if not len(chunk)), None)
+        if empty is not None:
+            raise ContractError(f"act() returned a chunk without actions for row {empty}.")
+        return [self._cast(chunk) for chunk in chunks]
+
+    def _checked_array(self, actions: Array, rows: int) -> Array:
         shape = actions.shape
         if shape == (rows, *self._shape):
             actions = actions.reshape(rows, 1, *self._shape)
         elif shape[:1] != (rows,) or shape[2:] != self._shape or shape[1:2] == (0,):
             expected = f"{(rows, *self._shape)} or {(rows, 'chunk', *self._shape)}"
             raise ContractError(f"act() returned actions of shape {shape}; expected {expected}.")
+        return self._cast(actions)
+
+    def _cast(self, actions: Array) -> Array:
+        """Convert actions to the dtype of the action space.
+
+        Raises:
+            ContractError: It cannot represent them.
+        """
         if actions.dtype is not self._castable:
             if not np.can_cast(actions.dtype, self._dtype, "same_kind"):
                 problem = f"act() returned actions of dtype {actions.dtype}"
@@ -137,6 +169,18 @@ def _range(dtype: np.dtype[Any]) -> tuple[float, float]:
         return 0, 1
     limits: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     return dtype.type(limits.min).item(), dtype.type(limits.max).item()
+
+
+def _joined(parts: Sequence[Chunks]) -> Chunks:
+    """Join the answers of several calls, whose chunks may have different lengths."""
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(arrays) == len(parts) and _are_alike([array[0] for array in arrays]):
+        return np.concatenate(arrays)
+    return [chunk for part in parts for chunk in part]
+
+
+def _are_alike(arrays: Sequence[Array]) -> bool:
+    return len({(array.shape, array.dtype) for array in arrays}) == 1
 
 
 def _filler(episode: Context) -> Context:

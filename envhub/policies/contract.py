@@ -42,7 +42,7 @@ class Policy(Protocol):
     """
 
     def act(self, obs: Any, episodes: Sequence[Context], /) -> Any:
-        """Return one action per row, or a chunk of actions per row."""
+        """Return one action per row, a chunk of actions per row, or a list of chunks."""
         ...
 
 

@@ -335,7 +335,7 @@ class Probed(_Message, frozen=True):
 
 
 class Acted(_Message, frozen=True):
-    """Actions: an array `(rows, chunk, *action)`."""
+    """Actions: an array `(rows, chunk, *action)`, or a list of arrays `(chunk, *action)`."""
 
     actions: Any
 

@@ -12,7 +12,7 @@ import envhub
 from envhub.errors import ContractError, RunAborted
 from envhub.types import Confinement
 
-KINDS = ("plain", "plain_chunks", "dreamy", "dreamy_chunks")
+KINDS = ("plain", "plain_chunks", "dreamy", "dreamy_chunks", "ragged")
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -71,6 +71,12 @@ def test_records_do_not_depend_on_what_is_killed(kind, inline, placement):
         )
     assert len(killer.killed) > 1
     assert shaken == inline
+
+
+def test_chunks_of_different_lengths_in_calls_of_a_fixed_size():
+    inline = play(workers=0, kind="ragged_pairs")
+    assert {record.status for record in inline.records} == {"ok"}
+    assert play(workers=5, kind="ragged_pairs") == inline
 
 
 def test_files_do_not_depend_on_the_number_of_workers(tmp_path):

@@ -223,6 +223,7 @@ POLICIES = [
         r"actions of shape \(1, 3\); expected \(1, 2\) or \(1, 'chunk', 2\)",
     ),
     ("act", "rows", *CONTRACT, r"actions of shape \(0, 2\); expected \(1, 2\) or "),
+    ("act", "chunks", *CONTRACT, "returned 2 chunks for 1 rows."),
     ("act", "no_chunk", *CONTRACT, r"actions of shape \(1, 0, 2\); expected"),
 ]
 

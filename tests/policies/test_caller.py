@@ -41,6 +41,44 @@ def test_answers(answer, space, shape):
     assert np.array_equal(actions.reshape(np.shape(answer)), np.asarray(answer))
 
 
+@pytest.mark.parametrize(
+    ("answer", "space", "shapes"),
+    [
+        ([np.zeros((7, 2)), np.zeros((1, 2)), np.zeros((3, 2))], SPACE, [(7, 2), (1, 2), (3, 2)]),
+        (([[0, 1]], [[2, 3], [4, 5]], [[6, 7]]), SPACE, [(1, 2), (2, 2), (1, 2)]),
+        ([[1, 2], [3], [0]], spaces.Discrete(4), [(2,), (1,), (1,)]),
+        ([np.zeros((1, 2, 2)), *[np.zeros((4, 2, 2))] * 2], spaces.Box(-1, 1, (2, 2)), None),
+    ],
+)
+def test_chunks_of_different_lengths(answer, space, shapes):
+    chunks = act(answer, space)
+    assert isinstance(chunks, list)
+    assert [chunk.shape for chunk in chunks] == (shapes or [np.shape(part) for part in answer])
+    assert {chunk.dtype for chunk in chunks} == {space.dtype}
+    assert all(map(np.array_equal, chunks, answer))
+
+
+def test_chunks_of_one_length_are_an_array():
+    assert act([np.ones((4, 2))] * 3).shape == (3, 4, 2)
+    assert act([np.ones(2), np.zeros(2), np.ones(2, int)]).shape == (3, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ([np.zeros((2, 2)), np.zeros((1, 2))], "returned 2 chunks for 3 rows."),
+        ([np.zeros((n, 2)) for n in (1, 0, 2)], "a chunk without actions for row 1."),
+        ([np.zeros((n, 3)) for n in (1, 1, 2)], "returned a list, not an array: "),
+        ([np.full((n, 2), np.nan) for n in (1, 1, 2)], "not finite"),
+        ([np.zeros((n, 2), complex) for n in (1, 1, 2)], "dtype complex128."),
+        ([[[0, 0]], [["x", "y"]], [[0, 0], [1, 1]]], "dtype <U1."),
+    ],
+)
+def test_chunks_that_are_none(answer, problem):
+    with pytest.raises(ContractError, match=problem):
+        act(answer)
+
+
 def test_actions_are_the_callers_to_keep():
     answer = np.zeros((3, 2), np.float32)
     actions = act(answer)
@@ -152,6 +190,18 @@ def test_chunks_of_a_batch():
     episode = context(1)
     runner.start(episode)
     assert runner.act({"x": np.array([9]), "words": ["w"]}, [episode]).shape == (1, 5, 2)
+
+
+@pytest.mark.parametrize("lengths", [(2, 2, 5, 5, 1), (1, 2, 3, 4, 5), (3, 3, 3, 3, 1)])
+def test_calls_whose_chunks_have_different_lengths(lengths):
+    def plan(obs, episodes):
+        chunks = [np.full((lengths[e.seed], 2), e.seed) for e in episodes]
+        return np.stack(chunks) if len({*map(len, chunks)}) == 1 else chunks
+
+    runner = PolicyCaller(policy(plan, batch=2), [""], SPACE)
+    chunks = runner.act(np.zeros((5, 1)), [context(seed) for seed in range(5)])
+    assert tuple(map(len, chunks)) == lengths
+    assert [chunk[0, 0] for chunk in chunks] == [0, 1, 2, 3, 4]
 
 
 def test_rows_of_nested_observations():

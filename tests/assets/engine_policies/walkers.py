@@ -58,6 +58,21 @@ class DreamyChunks(Dreamy):
     chunk = CHUNK
 
 
+class Ragged(Dreamy):
+    """Plans as far as the episode's step says: the rows of a call have chunks of all lengths."""
+
+    def act(self, obs, episodes):
+        actions = super().act(obs, episodes)
+        lengths = [1 + (episode.seed + episode.step) % 5 for episode in episodes]
+        return [np.repeat(row[None], n, axis=0) for row, n in zip(actions, lengths, strict=True)]
+
+
+class RaggedPairs(Ragged):
+    """The same, for exactly two at a time."""
+
+    batch = 2
+
+
 class Tens(Plain):
     chunk = 10
 
@@ -201,6 +216,7 @@ ANSWERS = {
     "ragged": lambda actions, row: [[0.0, 0.0], [0.0]],
     "wide": lambda actions, row: np.zeros((len(actions), 3)),
     "rows": lambda actions, row: actions[:-1],
+    "chunks": lambda actions, row: [np.zeros((n + 1, 2)) for n in range(len(actions) + 1)],
     "no_chunk": lambda actions, row: np.zeros((len(actions), 0, 2)),
 }
 KINDS = {
@@ -208,6 +224,8 @@ KINDS = {
     "plain_chunks": PlainChunks,
     "dreamy": Dreamy,
     "dreamy_chunks": DreamyChunks,
+    "ragged": Ragged,
+    "ragged_pairs": RaggedPairs,
     "tens": Tens,
     "hundreds": Hundreds,
     "blink": Blink,
