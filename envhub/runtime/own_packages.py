@@ -54,6 +54,8 @@ def _metadata(distribution: metadata.Distribution) -> dict[str, bytes]:
 def _contents(distribution: metadata.Distribution) -> dict[str, bytes]:
     """Return the files of a distribution's modules, by their path on `sys.path`."""
     contents: dict[str, bytes] = {}
+    # Folders that no worker reads.
+    unread = ("templates", "tests") if distribution.metadata["Name"] == OWN else ("tests",)
     for module in sorted(_modules(distribution)):
         spec = util.find_spec(module)  # imports nothing: it is a top-level name
         if spec is None:
@@ -64,7 +66,7 @@ def _contents(distribution: metadata.Distribution) -> dict[str, bytes]:
             files = [
                 (path, f"{module}/{path.relative_to(folder).as_posix()}")
                 for folder in spec.submodule_search_locations
-                for path in _files(Path(folder))
+                for path in _files(Path(folder), unread)
             ]
         contents |= {name: path.read_bytes() for path, name in files}
     if not contents:
@@ -92,8 +94,8 @@ def _modules(distribution: metadata.Distribution) -> set[str]:
     return {name for name in declared | listed | own if name.isidentifier()}
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files(folder: Path, unread: tuple[str, ...]) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
-        skipped = ("__pycache__", "tests") if Path(parent) == folder else ("__pycache__",)
+        skipped = ("__pycache__", *unread) if Path(parent) == folder else ("__pycache__",)
         folders[:] = sorted(n for n in folders if n not in skipped and not n.startswith("."))
         yield from (Path(parent, name) for name in sorted(names) if not name.endswith(".pyc"))

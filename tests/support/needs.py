@@ -158,6 +158,7 @@ NEEDS = {
     "landlock": Need(_landlock),
     "libero": Need(_libero),
     "metaworld": Need(_package("metaworld"), "make .venv/.sim"),
+    "mujoco": Need(_package("mujoco"), "make .venv/.sim"),
     "osmesa": Need(_gl("osmesa", "OSMesa"), f"{APT}libosmesa6"),
     "other_user": Need(_other_user, f"{APT}python3 util-linux"),
     "own_mount": Need(_own_mount, f"{APT}mount util-linux"),
@@ -178,6 +179,7 @@ needs_index = pytest.mark.needs("index")
 needs_landlock = pytest.mark.needs("landlock")
 needs_libero = pytest.mark.needs("libero")
 needs_metaworld = pytest.mark.needs("metaworld")
+needs_mujoco = pytest.mark.needs("mujoco")
 needs_osmesa = pytest.mark.needs("osmesa")
 needs_other_user = pytest.mark.needs("other_user")
 needs_own_mount = pytest.mark.needs("own_mount")

@@ -1,0 +1,1 @@
+"""Projects for authors of benchmarks and policies, made from templates. Runs in the host."""
