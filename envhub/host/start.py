@@ -17,6 +17,7 @@ import envhub
 from envhub.files import cache_home
 from envhub.host import forkserver
 from envhub.machine.gl_choice import gl_variables
+from envhub.machine.gl_devices import next_device
 from envhub.process import Child, spawn
 from envhub.sandbox.choose import command, protect
 from envhub.sandbox.filesystem import interpreter_paths
@@ -99,7 +100,8 @@ def _variables(spec: WorkerSpec, scratch: Path) -> dict[str, str]:
     variables = worker_variables(scratch, isolated=isolated, local=local)
     if not spec.makes_envs:  # finding out what draws may take a process
         return variables
-    return variables | gl_variables({**variables, **spec.env_vars})
+    variables |= gl_variables({**variables, **spec.env_vars})
+    return variables | next_device({**variables, **spec.env_vars})
 
 
 def _compiled(spec: WorkerSpec) -> dict[str, str]:

@@ -5,6 +5,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ import envhub
 from envhub.discovery import chosen
 from envhub.errors import RunDirectoryError
 from envhub.machine.facts import describe_host
+from envhub.machine.gl_devices import used_devices
 from envhub.options import Argument
 from envhub.refs import PathRef
 from envhub.results.journal import FORMAT
@@ -78,7 +80,7 @@ def make_manifest(
             "packages": loaded.packages,
             "unmet": list(spec.interpreter.unmet),
         },
-        "machine": {**describe_host(), "openblas": None, "gl": None, **loaded.machine},
+        "machine": _machine(loaded.machine, {**os.environ, **spec.env_vars}),
         "protection": _protection(spec, inline=inline),
         "limits": asdict(spec.limits),
         "retries": retries,
@@ -284,6 +286,11 @@ def _protection(spec: WorkerSpec, *, inline: bool) -> dict[str, Any]:
 def _differences(confinement: Confinement) -> list[str] | None:
     found = differences(confinement.sandbox, conditions(), network=confinement.network)
     return None if found is None else [f"{each.effect} {each.name}" for each in found]
+
+
+def _machine(of_workers: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, Any]:
+    known: dict[str, Any] = {"openblas": None, "gl": None, **of_workers}
+    return {**describe_host(), **known, "gl_devices": used_devices(known["gl"], variables)}
 
 
 def _protocol(

@@ -91,6 +91,7 @@ class MachineFields(TypedDict):
     libc: str | None
     openblas: str | None
     gl: str | None
+    gl_devices: NotRequired[list[int]]
 
 
 class ProtectionFields(TypedDict):

@@ -27,6 +27,27 @@ def test_every_task_is_liberos_own_to_the_bit(suite):
     assert libero.episodes("ours", jobs, steps=20) == own
 
 
+@needs_egl
+@pytest.mark.parametrize("suite", list(suites()))
+def test_every_task_opens_resets_and_steps(suite):
+    jobs = [[folder, task, [0]] for folder, task in TASKS if folder == suite]
+    played = libero.episodes("ours", jobs, steps=1)
+    assert [(task, len(lines)) for task, _, lines in played] == [(job[1], 2) for job in jobs]
+
+
+@needs_egl
+def test_longer_chunks_of_ten_are_liberos_own_to_the_bit():
+    jobs = [[tasks, suites()[tasks][1].name, [2, 3]] for tasks in suites()]
+    own = libero.episodes("own", jobs, steps=40)
+    ours = libero.episodes("ours", jobs, steps=40, chunk=10)
+    assert [episode[:2] for episode in ours] == [episode[:2] for episode in own]
+    for (task, seed, lines), (_, _, full) in zip(ours, own, strict=True):
+        assert lines == [row[: len(line)] for line, row in zip(lines, full, strict=True)], (
+            task,
+            seed,
+        )
+
+
 def test_every_goal_can_hold():
     script = TESTS / "support" / "libero_goals.py"
     told = libero.python(script, libero.assets(), stdin=json.dumps(TASKS)).splitlines()

@@ -50,6 +50,7 @@ def test_a_relative_path_is_that_of_the_caller(meshes, monkeypatch):
 def test_nobody_says_where_they_are_and_there_is_no_network(monkeypatch, tmp_path):
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("TEST_MESHES", raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with LocalHub(tmp_path / "hub") as gone:
         monkeypatch.setenv("HF_ENDPOINT", gone.endpoint)
     with pytest.raises(SourceUnavailable) as caught:
