@@ -545,7 +545,8 @@ def test_versions_that_were_not_compared_are_reset_as_libero_does(simulator, tmp
     told = libero.python(*arguments, stdin=json.dumps(job), first=str(tmp_path)).splitlines()
     (said,) = (line for line in told if line.startswith("envhub: "))
     assert said.startswith("envhub: robosuite 9.9.9 was not compared with the fast reset")
-    assert json.loads(told[-1]) == libero.episodes("ours", job, steps=3)[0]
+    task, seed, lines = json.loads(told[-1])
+    assert lines == own_episodes()[task, seed][:4]
 
 
 @needs_libero
@@ -563,7 +564,7 @@ def megabytes():
 
 tasks = suites()["libero_object"]
 env, sizes, frames = make(tasks[0], assets=sys.argv[1], size=64), [], set()
-for _ in range(4):
+for _ in range(3):
     frames.add(digest(env.reset(seed=5, options={"init_state": 5})[0]["pixels"]["image"]))
     upright = env.render()
     simulator = weakref.ref(env._simulator)
