@@ -48,8 +48,13 @@ TORCH := .venv/.torch
 $(TORCH): $(READY)
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt torch==2.13.0
 	@touch $@
+# How accessible the report is, axe-core says: a script of the npm registry, which is only read.
+AXE := .venv/.axe
+$(AXE): $(READY)
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .venv/axe axe-core@4.14.0
+	@touch $@
 ifeq ($(ENVHUB_REQUIRE_ALL),1)
-TEST_NEEDS := $(READY) $(SIM) $(TORCH)
+TEST_NEEDS := $(READY) $(SIM) $(TORCH) $(AXE)
 else
 TEST_NEEDS := $(READY)
 endif
@@ -78,7 +83,7 @@ pins: $(READY)
 	done
 
 bench: $(SIM)
-	@for script in intervals sandbox start transport lockstep chunks affinity scale hub metaworld libero; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in intervals sandbox start transport lockstep chunks affinity scale hub metaworld libero videos; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

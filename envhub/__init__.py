@@ -8,6 +8,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from envhub.api import evaluate as evaluate
     from envhub.api import make_env as make_env
+    from envhub.api import replay as replay
+    from envhub.api import verify as verify
     from envhub.declarations import Asset as Asset
     from envhub.declarations import Benchmark as Benchmark
     from envhub.declarations import Task as Task
@@ -51,13 +53,16 @@ _HOMES = {
     "make_env": "envhub.api",
     "normalize": "envhub.worker.normalize",
     "open_run": "envhub.results.run",
+    "replay": "envhub.api",
     "report": "envhub.results.report.page",
+    "verify": "envhub.api",
 }
 
 __all__ = [
     "Asset", "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits",
     "Policy", "Run", "RunDirectoryError", "Summary", "Task", "UsageError", "__version__",
-    "close_envs", "compare", "evaluate", "hookimpl", "make_env", "normalize", "open_run", "report",
+    "close_envs", "compare", "evaluate", "hookimpl", "make_env", "normalize", "open_run", "replay",
+    "report", "verify",
 ]  # fmt: skip
 
 

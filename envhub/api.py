@@ -22,11 +22,16 @@ from envhub.arguments import (
     check_workers,
 )
 from envhub.errors import PluginError, UsageError
+from envhub.evaluation.again import Consent
 from envhub.evaluation.breaker import MAX_ERRORS
+from envhub.evaluation.controls import play_controls
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan, select
+from envhub.evaluation.replay import Replay
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, start_run
+from envhub.evaluation.verify import SAMPLE, Question, Verification, verify_run
+from envhub.evaluation.videos import replay_episode
 from envhub.host.loading import LazySpec, describe
 from envhub.options import (
     Argument,
@@ -39,12 +44,14 @@ from envhub.options import (
 from envhub.policies.contract import Policy
 from envhub.policies.find import read_policy
 from envhub.records import EpisodeRecord
-from envhub.results.run import Run
+from envhub.results.run import Run, open_run
+from envhub.results.videos import find_episode
 from envhub.sandbox.variables import chosen_variables
 from envhub.sources.find import find_source
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.vector.tasks import Tasks
+from envhub.wire.values import Array
 
 
 def make_env(
@@ -138,6 +145,7 @@ def evaluate(
     resume: bool = False,
     progress: Callable[[int, int], object] | None = None,
     on_episode: Callable[[EpisodeRecord], object] | None = None,
+    controls: Iterable[str] = (),
     **source: Unpack[SourceKeywords],
 ) -> Run:
     """Evaluate a policy on a benchmark, as `envhub eval` does.
@@ -166,6 +174,8 @@ def evaluate(
         progress: Called with the number of episodes that have a record, and of all: at the start
             and after each episode.
         on_episode: Called with the record of each episode that has ended.
+        controls: Policies that are played in the same episodes afterwards, into `controls/` of the
+            run's directory: `zero`, `random`, or those of the benchmark.
         **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
             `runtime` and the others of `envhub.options.SourceKeywords`.
 
@@ -193,6 +203,7 @@ def evaluate(
         max_errors=check_whole("max_errors", max_errors, 1),
         out=check_path("out", out),
         options=_source_options("evaluate", source),
+        controls=check_names("controls", controls),
     )
     check_function("progress", progress)
     check_function("on_episode", on_episode)
@@ -203,8 +214,118 @@ def evaluate(
         raise UsageError("resume needs the run's directory: give out too.")
     else:
         run = continue_run(request, request.out, watcher)
+    play_controls(request, run, lambda _: _Callbacks())
     _warn_of_errors(run)
     return run
+
+
+def replay(
+    run: Run | str | Path,
+    task: str,
+    episode: int,
+    *,
+    out: str | Path | None = None,
+    every: int = 1,
+    on_frame: Callable[[Array], None] | None = None,
+    benchmark: str | Path | None = None,
+    env_args: Mapping[str, Argument] | None = None,
+    **source: Unpack[SourceKeywords],
+) -> Replay:
+    """Play a recorded episode again from its actions, and draw it, as `envhub replay` does.
+
+    Args:
+        run: The run, or its directory.
+        task: The episode's task.
+        episode: The episode's index among the task's.
+        out: A file for the video, `.mp4`, or for the last frame, `.png`; None: the run's own
+            `videos/<number>.mp4`, or no file if `on_frame` is given.
+        every: Steps from one frame to the next.
+        on_frame: Called with each frame, an array of height x width x channels.
+        benchmark: The benchmark, for a run of somebody else; yours is found by what it says.
+        env_args: With `benchmark`: the arguments of its function that makes envs.
+        **source: How to get the benchmark, and where to run it: `envhub.options.SourceKeywords`.
+
+    Returns:
+        How it went: `identical`, the first `difference` if it was not, and the file's `path`.
+
+    Raises:
+        UsageError: There is no such episode, or the benchmark is another one now.
+        RuntimeUnavailable: A video is asked for, and PyAV is not installed.
+        ContractError: The env draws no picture.
+    """
+    opened = _open(run)
+    record = find_episode(opened, f"{task}:{check_whole('episode', episode, 0)}")
+    check_function("on_frame", on_frame)
+    return replay_episode(
+        opened,
+        record,
+        _consent("replay", benchmark, env_args, source),
+        _Callbacks(),
+        out=check_path("out", out),
+        every=check_whole("every", every, 1),
+        on_frame=on_frame,
+    )
+
+
+def verify(
+    run: Run | str | Path,
+    *,
+    episodes: int | None = SAMPLE,
+    tasks: Iterable[str] = (),
+    policy: bool = False,
+    seed: int | None = None,
+    workers: int | None = None,
+    benchmark: str | Path | None = None,
+    env_args: Mapping[str, Argument] | None = None,
+    **source: Unpack[SourceKeywords],
+) -> Verification:
+    """Check a run's files against each other, and play its episodes again, as `envhub verify` does.
+
+    Args:
+        run: The run, or its directory.
+        episodes: How many episodes to play again: the first of each task, others by chance; None:
+            all.
+        tasks: Only these; none: all.
+        policy: Whether to let the run's policy choose the actions again, too.
+        seed: Chooses the episodes; None: a new one.
+        workers: Worker processes; None: as many as cores and free memory allow.
+        benchmark: The benchmark, for a run of somebody else; yours is found by what it says.
+        env_args: With `benchmark`: the arguments of its function that makes envs.
+        **source: How to get the benchmark, and where to run it: `envhub.options.SourceKeywords`.
+
+    Returns:
+        Whether all is as recorded, `ok`, and a verdict per episode, `episodes`.
+
+    Raises:
+        RunDirectoryError: The directory has no run, or its benchmark is another one now.
+        UsageError: There is no such task.
+    """
+    question = Question(
+        None if episodes is None else check_whole("episodes", episodes, 1),
+        check_names("tasks", tasks),
+        check_flag("policy", policy),
+        None if seed is None else check_whole("seed", seed, 0),
+    )
+    directory = run.directory if isinstance(run, Run) else Path(run)
+    count = None if workers is None else check_whole("workers", workers, 1)
+    consent = _consent("verify", benchmark, env_args, source, count)
+    return verify_run(directory, question, consent, _Callbacks())
+
+
+def _open(run: Run | str | Path) -> Run:
+    return run if isinstance(run, Run) else open_run(run)
+
+
+def _consent(
+    caller: str,
+    benchmark: str | Path | None,
+    env_args: Mapping[str, Argument] | None,
+    source: SourceKeywords,
+    workers: int | None = None,
+) -> Consent:
+    named = None if benchmark is None else check_reference(benchmark, "benchmark")
+    given = check_values("env_args", env_args)
+    return Consent(caller, named, given, workers, _source_options(caller, source))
 
 
 def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:

@@ -29,7 +29,9 @@ EXPORTS = [
     "make_env",
     "normalize",
     "open_run",
+    "replay",
     "report",
+    "verify",
 ]
 
 

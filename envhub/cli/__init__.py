@@ -35,6 +35,7 @@ COMMANDS = {
     "new": "Start a project for a benchmark or a policy.",
     "plugins": "Show the installed plugins and whether each can be used.",
     "publish": "Upload a benchmark to the Hub and print the reference to share.",
+    "replay": "Play a recorded episode again, and save its video.",
     "report": "Write a page about a run: rates, episodes, failures.",
     "runs": "List the runs in a directory.",
     "runtime": "List, build and remove the interpreters of benchmarks.",
@@ -42,6 +43,7 @@ COMMANDS = {
     "show": "Print the results of a run.",
     "trust": "Review code from the Hub and agree to run it at one commit.",
     "try": "Run one random episode and save a picture of its last frame.",
+    "verify": "Check whether a run's episodes go again as recorded.",
 }
 # Commands whose names cannot be the names of modules.
 _MODULES = {"eval": "evaluate", "try": "try_episode"}

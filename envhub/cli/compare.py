@@ -7,7 +7,8 @@ import click
 
 from envhub.cli.options import debug_option, json_option, local_path
 from envhub.errors import ExitCode, printable
-from envhub.results.compare import ALPHA, Comparison, TaskComparison, compare
+from envhub.results.compare import Comparison, TaskComparison, compare
+from envhub.results.conclusion import conclude, p_value, points
 from envhub.results.paste import describe_policy
 from envhub.results.run import Run, open_run
 
@@ -35,11 +36,19 @@ class _Points(click.FloatRange):
     help="Say whether B is shown not to be worse by more than so many percentage points; with "
     "--fail-if worse, fail unless it is.",
 )
+@click.option("--html", callback=local_path, metavar="FILE", help="Write a page about it, too.")
 @click.option("--unpaired", is_flag=True, help="Compare runs that did not play the same episodes.")
 @json_option
 @debug_option
 def command(
-    a: Path, b: Path, *, fail_if: str | None, margin: float | None, unpaired: bool, as_json: bool
+    a: Path,
+    b: Path,
+    *,
+    fail_if: str | None,
+    margin: float | None,
+    html: Path | None,
+    unpaired: bool,
+    as_json: bool,
 ) -> None:
     """Compare two runs: A is the reference, B the candidate.
 
@@ -55,6 +64,10 @@ def command(
     first, second = open_run(a), open_run(b)
     found = compare(first, second, paired=not unpaired)
     allowed = None if margin is None else margin / 100
+    if html is not None:
+        from envhub.results.report.page import report  # commands must start fast
+
+        report(first, html, other=second, paired=not unpaired)
     if as_json:
         content = {"a": _describe(first), "b": _describe(second), **found.to_json()}
         if allowed is not None:
@@ -79,10 +92,10 @@ def render(found: Comparison) -> str:
             "overall",
             f"{found.rate_a:.1%}",
             f"{found.rate_b:.1%}",
-            _points(found.difference),
+            points(found.difference),
             str(found.only_a) if paired else "",
             str(found.only_b) if paired else "",
-            _p(found.p),
+            p_value(found.p),
             "",
         )
     )
@@ -96,52 +109,6 @@ def render(found: Comparison) -> str:
     ]
     lines.insert(-1, "-" * max(map(len, lines)))
     return "\n".join(lines)
-
-
-def conclude(found: Comparison, margin: float | None) -> list[str]:
-    """Return the sentences below the table."""
-    interval = f"[{100 * found.ci_low:+.1f}, {100 * found.ci_high:+.1f}]"
-    n = sum(task.n_b for task in found.tasks)
-    if found.paired:
-        how = f"exact McNemar, {n} pairs: {found.only_b} only B, {found.only_a} only A"
-    else:
-        n_a = sum(task.n_a for task in found.tasks)
-        how = f"Fisher, unpaired: {n_a} episodes of A, {n} of B"
-    amount = f"{_points(abs(found.difference)).lstrip('+')} points {interval}, p = {_p(found.p)}"
-    if found.verdict == "undecided":
-        amount = f"{_points(found.difference)} points {interval}, p = {_p(found.p)}"
-        lines = [f"No difference is shown between A and B: {amount} ({how})."]
-    else:
-        lines = [f"B is {found.verdict} than A by {amount} ({how})."]
-    if found.dropped:
-        worst, best = _points(found.difference_worst), _points(found.difference_best)
-        what = "1 pair does not" if found.dropped == 1 else f"{found.dropped} pairs do not"
-        lines.append(
-            f"{what} count, because an episode is missing or its env failed; with "
-            f"{'it' if found.dropped == 1 else 'them'} the difference is {worst} to {best} points."
-        )
-    if found.p_tasks is not None:
-        lines.append(f"For tasks like these: p = {_p(found.p_tasks)} (sign flips of the tasks).")
-    if hopeless := _hopeless(found):
-        lines.append(hopeless)
-    if found.left_out:
-        lines.append(f"Not compared: {', '.join(found.left_out)}.")
-    if margin is not None:
-        shown = "It is shown" if found.not_worse_by(margin) else "It is not shown"
-        lines.append(f"{shown} that B is not worse than A by more than {100 * margin:g} points.")
-    return lines
-
-
-def _hopeless(found: Comparison) -> str | None:
-    """Say so if no single task could show a difference, however it went."""
-    most = max(task.n_b for task in found.tasks)
-    needed = ALPHA / len(found.tasks)
-    if not found.paired or len(found.tasks) == 1 or 2 / 2**most <= needed:
-        return None
-    return (
-        f"With {most} pairs a task, no single one of {len(found.tasks)} tasks can show a "
-        "difference; only all together can."
-    )
 
 
 def _failed(found: Comparison, fail_if: str, margin: float | None) -> bool:
@@ -159,20 +126,12 @@ def _row(task: TaskComparison) -> tuple[str, ...]:
         task.task,
         f"{task.rate_a:.1%}",
         f"{task.rate_b:.1%}",
-        _points(task.rate_b - task.rate_a),
+        points(task.rate_b - task.rate_a),
         "" if task.only_a is None else str(task.only_a),
         "" if task.only_b is None else str(task.only_b),
-        _p(task.p),
-        "" if task.p_holm is None else _p(task.p_holm),
+        p_value(task.p),
+        "" if task.p_holm is None else p_value(task.p_holm),
     )
-
-
-def _points(fraction: float) -> str:
-    return f"{100 * fraction:+.1f}"
-
-
-def _p(value: float) -> str:
-    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
 
 
 def _describe(run: Run) -> dict[str, str]:

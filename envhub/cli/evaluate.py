@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from envhub.cli.filming import film
 from envhub.cli.options import (
     WholeNumber,
     debug_option,
@@ -21,13 +22,19 @@ from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
 from envhub.cli.show import check_requirements, show_run
 from envhub.declarations import MAX_HORIZON
 from envhub.errors import ExitCode, UsageError
+from envhub.evaluation.again import Consent
 from envhub.evaluation.breaker import MAX_ERRORS
+from envhub.evaluation.controls import play_controls
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.options import Argument, Limits, SourceOptions
 from envhub.policies.find import read_policy
+from envhub.results.controls import parse_controls
+from envhub.results.pictures import check_encoder
+from envhub.results.report.page import report
 from envhub.results.require import Requirement
 from envhub.results.run import Run
+from envhub.results.videos import first_episodes
 
 
 @click.command("eval")
@@ -103,6 +110,21 @@ from envhub.results.run import Run
     "--continue", "continuing", is_flag=True, help="Continue the run in --out, or start it there."
 )
 @click.option("--resume", callback=local_path, metavar="DIR", help="Resume a run.")
+@click.option(
+    "--controls",
+    metavar="NAME,...",
+    callback=lambda _ctx, _param, text: () if text is None else parse_controls(text),
+    help="Also play zero, random or policies of the benchmark, such as expert, in the same "
+    "episodes.",
+)
+@click.option(
+    "--video",
+    "videos",
+    type=WholeNumber(min=1),
+    metavar="N",
+    help="Draw at most N episodes at the end, failures and successes of each task first, and write "
+    "the report.",
+)
 @require_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
@@ -121,6 +143,7 @@ def command(
     workers: int | None,
     quiet: bool,
     as_json: bool,
+    videos: int | None,
     requirements: Sequence[Requirement],
     options: SourceOptions,
     **request_options: Any,
@@ -139,6 +162,8 @@ def command(
         envhub eval ./my_env --policy ./policy.py --out result --continue
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     watcher = make_watcher(quiet=quiet)
+    if videos is not None:
+        check_encoder()  # before what takes long
     context.with_resource(signals_like_ctrl_c())
     try:
         if resume is not None:
@@ -156,6 +181,9 @@ def command(
                 ref, workers=workers, watcher=watcher, options=options, **request_options
             )
             run = _start(request, watcher, continuing=continuing)
+            if not watcher.interrupted:
+                watcher.finish()
+                play_controls(request, run, lambda name: _watch_control(name, quiet=quiet))
     except KeyboardInterrupt:
         watcher.finish()
         _show_resume(watcher)
@@ -166,6 +194,10 @@ def command(
     if watcher.interrupted and not run.complete:
         _show_resume(watcher)
         context.exit(ExitCode.INTERRUPTED)
+    if videos is not None:
+        consent = Consent("replay", ref, request_options["env_args"], workers, options)
+        film(run, first_episodes(run, videos), consent, quiet=quiet or as_json)
+        watcher.message(f"Report: {report(run).resolve()}")
     check_requirements(requirements, run)
     if any(record.status != "ok" for record in run.records()):
         context.exit(ExitCode.FOUND)
@@ -194,6 +226,7 @@ def _request(
     retries: int,
     max_errors: int,
     out: Path | None,
+    controls: tuple[str, ...],
     env_args: dict[str, Argument],
     limits: Limits,
     options: SourceOptions,
@@ -218,14 +251,21 @@ def _request(
         max_errors=max_errors,
         out=out,
         options=options,
+        controls=controls,
     )
+
+
+def _watch_control(name: str, *, quiet: bool) -> Watcher:
+    watcher = make_watcher(quiet=quiet)
+    watcher.progress(f"Playing {name} in the same episodes, as a control.")
+    return watcher
 
 
 def _refuse_changes(context: click.Context, ref: str | None) -> None:
     """Refuse options that --resume cannot change: all but speed, output, consent and secrets."""
     changeable = {
         *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code"),
-        "requirements",
+        *("requirements", "videos"),
         "env_vars",
     }
     for name in context.params:

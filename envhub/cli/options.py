@@ -91,6 +91,41 @@ def source_options(command: Command) -> Command:
     return wrapped
 
 
+def again_options(command: Command) -> Command:
+    """Add the options of commands that run a recorded run's code again, as one value, `consent`."""
+
+    @wraps(command)
+    def with_consent(
+        *args: Any,
+        benchmark: str | None,
+        env_args: dict[str, Argument],
+        workers: int | None,
+        options: SourceOptions,
+        **params: Any,
+    ) -> Any:
+        from envhub.evaluation.again import Consent  # commands must start fast
+
+        if env_args and benchmark is None:
+            raise UsageError("--env-arg needs --benchmark: without it the run says what to make.")
+        name = str(click.get_current_context().info_name)
+        consent = Consent(name, benchmark, env_args, workers, options)
+        return command(*args, consent=consent, **params)
+
+    wrapped: Command = source_options(with_consent)
+    wrapped = env_arg_option(wrapped)
+    wrapped = click.option(
+        "--workers",
+        type=WholeNumber(min=1, max=4096),
+        show_default="as many as cores and free memory allow",
+        help="Worker processes.",
+    )(wrapped)
+    return click.option(
+        "--benchmark",
+        metavar="REF",
+        help="The benchmark, for a run of somebody else; for yours, the run says it.",
+    )(wrapped)
+
+
 _SOURCE_OPTIONS = (
     click.option(
         "--trust-remote-code", is_flag=True, help="Agree to run REF's code at this commit."

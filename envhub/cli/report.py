@@ -6,34 +6,67 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, json_option, local_path
+from envhub.cli.filming import film
+from envhub.cli.options import WholeNumber, again_options, debug_option, json_option, local_path
 from envhub.cli.output import echo_error
-from envhub.errors import printable
+from envhub.errors import UsageError, printable
+from envhub.evaluation.again import Consent
+from envhub.results.report.index import holds_runs
 from envhub.results.report.page import report
+from envhub.results.run import open_run
+from envhub.results.videos import choose_episodes
 
 
 @click.command("report")
 @click.argument("directory", metavar="RUN", callback=local_path)
+@click.argument("other", metavar="[RUN2]", required=False, callback=local_path)
 @click.option(
     "--out",
     callback=local_path,
     metavar="FILE",
-    help="The file to write.  [default: report.html in RUN]",
+    help="The file to write.  [default: report.html in RUN, comparison.html in RUN2]",
 )
+@click.option(
+    "--videos",
+    default="none",
+    metavar="none|some|failures|all|TASK:K,...",
+    help="Episodes to draw; some: the first failure and the first success of each task.",
+)
+@click.option("--every", type=WholeNumber(min=1), default=1, help="Draw every so many steps.")
 @click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
+@again_options
 @json_option
 @debug_option
-def command(directory: Path, *, out: Path | None, open_it: bool, as_json: bool) -> None:
+def command(
+    directory: Path,
+    other: Path | None,
+    *,
+    out: Path | None,
+    videos: str,
+    every: int,
+    open_it: bool,
+    consent: Consent,
+    as_json: bool,
+) -> None:
     """Write a page about a run: rates with intervals, every episode, failures, protocol.
 
     It is one file that opens from disk, without network or server, and can be sent to somebody.
+    Videos lie beside it, in RUN/videos. With RUN2 the page compares RUN2 with RUN, episode by
+    episode. Of a directory with runs in it, the page lists the runs.
 
     \b
     Examples:
         envhub report runs/my_env-20260101-120000 --open
-        envhub report result --out result.html
+        envhub report result --videos some
+        envhub report baseline mine --out comparison.html
+        envhub report runs
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    path = report(directory, out).resolve()
+    if videos != "none":
+        if other is not None or holds_runs(directory):
+            raise UsageError("--videos draws the episodes of one run: name that run alone.")
+        run = open_run(directory)
+        film(run, choose_episodes(run, videos), consent, every=every, quiet=as_json)
+    path = report(directory, out, other=other).resolve()
     if as_json:
         click.echo(json.dumps({"report": str(path), "bytes": path.stat().st_size}))
     else:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ from envhub.cli.output import echo_error
 from envhub.cli.table import render
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
+from envhub.results.controls import Control, read_controls
 from envhub.results.paste import header, paste_line
 from envhub.results.require import Requirement, failures
 from envhub.results.run import Run, open_run
@@ -63,6 +65,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "protocol": run.info["protocol"],
             "line": line,
             **to_json(summary),
+            "controls": [_control(control) for control in read_controls(run)],
         }
         click.echo(json.dumps(content, indent=2))
         return
@@ -70,7 +73,28 @@ def show_run(run: Run, *, as_json: bool) -> None:
     click.echo(render(summary))
     for text in _first_errors(run):
         echo_error(printable(text))
+    for control in read_controls(run):
+        click.echo(printable(f"\n{_describe_control(control)}"))
     click.echo(printable(f"\n{line}\n{run.directory}"))
+
+
+def _control(control: Control) -> dict[str, object]:
+    return {
+        "name": control.name,
+        "overall": asdict(control.overall),
+        "verdict": control.verdict,
+        "compared": control.words,
+        "warning": control.warning,
+    }
+
+
+def _describe_control(control: Control) -> str:
+    line = control.overall
+    rate = "success is not reported" if line.rate is None else f"{line.rate:.1%}"
+    if line.ci_low is not None and line.ci_high is not None:
+        rate += f" [{line.ci_low:.1%}, {line.ci_high:.1%}]"
+    said = control.warning or f"The policy, compared with it: {control.words.rstrip('.')}."
+    return f"Control {control.name}: {rate}, {line.n} episodes. {said}"
 
 
 def _first_errors(run: Run) -> list[str]:

@@ -1,9 +1,7 @@
 """`envhub try`: run one random episode of a benchmark."""
 
 import json
-import struct
 import tempfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +29,7 @@ from envhub.evaluation.outcome import Outcome
 from envhub.evaluation.plan import limited, select
 from envhub.host.loading import Description, LazySpec, describe
 from envhub.options import Argument, Limits, SourceOptions
+from envhub.results.pictures import frame_problem, write_png
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.worker.envcalls import success_of
@@ -188,15 +187,7 @@ def _frame(env: LazyVectorEnv) -> np.ndarray[Any, Any] | str:
         if not isinstance(error, WorkerError):
             return f"render: {excerpt(str(exc))}"
         return " ".join(filter(None, (f"render: {excerpt(error.problem)}.", error.hint)))
-    if frame is None and env.render_mode is None:
-        return "The env has no render_mode: make it with render_mode='rgb_array'."
-    if not isinstance(frame, np.ndarray):
-        mode = f"with render_mode {env.render_mode!r}"
-        return f"render() returned a {type(frame).__name__}, not a picture, {mode}."
-    if frame.ndim != 3 or frame.shape[2] not in (1, 3) or frame.dtype != np.uint8:
-        shape = "x".join(map(str, frame.shape))
-        return f"render() returned {shape} {frame.dtype}, not height x width x 3 uint8."
-    return frame
+    return frame_problem(frame, env.render_mode) or frame
 
 
 def _save(frame: np.ndarray[Any, Any], out: Path | None, name: str) -> str:
@@ -206,18 +197,3 @@ def _save(frame: np.ndarray[Any, Any], out: Path | None, name: str) -> str:
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}.") from exc
     return str(path)
-
-
-def write_png(path: Path, frame: np.ndarray[Any, Any]) -> None:
-    """Write an HWC uint8 array with 1 or 3 channels, as the PNG specification (ISO 15948) says."""
-    height, width, channels = frame.shape
-    color_type = {1: 0, 3: 2}[channels]
-    header = struct.pack(">IIBBBBB", width, height, 8, color_type, 0, 0, 0)
-    rows = np.ascontiguousarray(frame).reshape(height, width * channels)
-    filtered = np.insert(rows, 0, 0, axis=1)  # each row starts with its filter type: none
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(filtered.tobytes())), (b"IEND", b""))
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks))
-
-
-def _chunk(name: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))

@@ -12,11 +12,9 @@ from envhub.declarations import Task
 from envhub.errors import ContractError, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 from envhub.evaluation.outcome import Outcome
 from envhub.records import End, Episode, EpisodeError, EpisodeRecord, Status
+from envhub.results.arrays import STEP
 from envhub.wire.messages import EpisodeInfo
 from envhub.wire.values import Array
-
-STEP = np.dtype([("reward", "<f8"), ("success", "i1"), ("terminated", "?"), ("truncated", "?")])
-"""A step in `traces/`; its success is -1 if the env reported none."""
 
 
 class Attempt:
@@ -133,7 +131,7 @@ class Attempt:
             return_=outcome.return_,
             steps=outcome.steps,
             out_of_bounds=_out_of_bounds(actions, space),
-            trace=_trace(outcome, actions),
+            trace=hash_trace(actions, self.steps()),
             seconds=round(time.monotonic() - self._started, 4),
             attempts=self.number,
             error=error,
@@ -142,15 +140,17 @@ class Attempt:
         )
 
 
-def _trace(outcome: Outcome, actions: Array | None) -> str:
-    """Hash the actions, rewards and flags."""
+def hash_trace(actions: Array | None, steps: Array | None) -> str:
+    """Hash the actions, rewards and flags; the flags of an end are those of the last step."""
+    steps = np.zeros(0, STEP) if steps is None else steps
     digest = hashlib.sha256()
     if actions is not None:
         digest.update(f"{actions.dtype.str}{actions.shape}".encode())
         digest.update(np.ascontiguousarray(actions).tobytes())
-    digest.update(np.asarray(outcome.rewards, "<f8").tobytes())
-    digest.update(bytes(2 if s is None else int(s) for s in outcome.successes))
-    digest.update(bytes((outcome.terminated, outcome.truncated)))
+    digest.update(np.ascontiguousarray(steps["reward"]).tobytes())
+    digest.update(bytes(2 if success < 0 else int(success) for success in steps["success"]))
+    last = steps[-1] if len(steps) else np.zeros((), STEP)
+    digest.update(bytes((bool(last["terminated"]), bool(last["truncated"]))))
     return f"sha256:{digest.hexdigest()}"
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from envhub.declarations import Benchmark
 from envhub.discovery import chosen
-from envhub.errors import ContractError, UsageError
+from envhub.errors import ContractError, UnknownName, UsageError
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import Plan, make_plan, select
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.machine import resources
-from envhub.policies.find import find_policy
+from envhub.policies.find import BUILTIN, find_policy
 from envhub.records import Episode
 from envhub.results.manifest import describe_policy, foresee_policy, make_manifest
 from envhub.types import Source, WorkerSpec, confinement_of
@@ -139,6 +139,7 @@ def prepare(
     try:
         plan = _plan(request, worker, watcher)
         policy, in_worker = _policy(request, worker.loaded.benchmark, source)
+        _check_controls(request, worker.loaded.benchmark)
         manifest = make_manifest(
             ref=request.ref,
             spec=worker.spec,
@@ -192,6 +193,17 @@ def _check_playable(tasks: set[str], worker: LoadedWorker, watcher: Watcher) -> 
         watcher.message(
             f"Task {name!r} cannot be made, so its episodes are recorded as errors: {error.problem}"
         )
+
+
+def _check_controls(request: EvalRequest, benchmark: Benchmark) -> None:
+    """Refuse controls that do not exist, before hours of playing.
+
+    Raises:
+        UnknownName: Neither EnvHub nor the benchmark has such a policy.
+    """
+    for name in request.controls:
+        if name not in BUILTIN and name not in benchmark.policies:
+            raise UnknownName("control", name, {*BUILTIN, *benchmark.policies})
 
 
 def _policy(request: EvalRequest, benchmark: Benchmark, source: Source) -> tuple[Any, bool]:

@@ -38,6 +38,8 @@ class EvalRequest:
     directory: Path = field(default_factory=Path.cwd)
     """Where the policy runs, and relative paths in its arguments begin."""
     options: SourceOptions = field(default_factory=SourceOptions)
+    controls: tuple[str, ...] = ()
+    """Policies of EnvHub or of the benchmark that are to be played in the same episodes."""
 
 
 class Watcher(Protocol):

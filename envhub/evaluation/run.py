@@ -14,25 +14,27 @@ from envhub.errors import RunDirectoryError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine, OnRecord
 from envhub.evaluation.prepare import Prepared, foresee, prepare
+from envhub.evaluation.recorded import (
+    check_policy_is_named,
+    read_begun,
+    recorded_variables,
+    reference_of,
+    request_of,
+)
 from envhub.evaluation.request import EvalRequest, Watcher
-from envhub.options import Limits, SourceOptions
 from envhub.plugins import Plugins
 from envhub.records import Episode, EpisodeRecord
 from envhub.results.journal import (
     Journal,
-    PlannedEpisodes,
     check_directory,
     claim_directory,
     create_directory,
     discard_directory,
     has_records,
     is_vacant,
-    read_records,
-    read_run,
 )
 from envhub.results.manifest import check_same
 from envhub.results.run import Run
-from envhub.results.schema import check_shape
 from envhub.results.seal import check_key, is_sealed, key_path, seal
 from envhub.results.summary import to_json
 from envhub.sources.find import find_source
@@ -78,14 +80,14 @@ def resume_run(
         RunDirectoryError: The directory has no run, this user did not begin it, or its benchmark
             or policy has changed.
     """
-    manifest = _read_begun(directory, obey=True)
-    request = _request_of(manifest, directory, trust_remote_code=trust_remote_code)
-    variables = _recorded_variables(manifest, env_vars or {}, directory)
+    place = shlex.quote(str(directory))
+    manifest = read_begun(directory, obey=f"envhub eval REF --policy P --out {place} --continue")
+    check_policy_is_named(manifest, directory)
+    request = request_of(manifest, directory, trust_remote_code=trust_remote_code)
+    variables = recorded_variables(manifest, env_vars or {}, directory)
     options = replace(request.options, env_vars=variables)
     request = replace(request, workers=workers, max_errors=max_errors, options=options)
-    benchmark = manifest["benchmark"]
-    ref = benchmark["path"] if benchmark["kind"] == "local" else benchmark["ref"]
-    source = find_source(ref, request.options)
+    source = find_source(reference_of(manifest), request.options)
     if not has_records(directory):  # nothing was played: whatever has changed, it begins now
         return _evaluate(request, source, directory, watcher, before=None)
     return _evaluate(request, source, directory, watcher, before=manifest, keep=True)
@@ -112,7 +114,7 @@ def continue_run(request: EvalRequest, directory: Path, watcher: Watcher) -> Run
     if not is_vacant(directory):
         if not (directory / "run.json").exists():
             create_directory(directory)  # says that it is not empty
-        before = _read_begun(directory, obey=False)
+        before = read_begun(directory)
     source = find_source(request.ref, request.options, message=watcher.message)
     return _evaluate(request, source, directory, watcher, before=before)
 
@@ -154,26 +156,6 @@ def play(
         raise
     engine.run()
     return engine.facts
-
-
-def _read_begun(directory: Path, *, obey: bool) -> dict[str, Any]:
-    """What `run.json` says of a run that has begun; its records are of its plan.
-
-    Args:
-        directory: Of the run.
-        obey: Whether it decides what is executed; then it must carry this user's seal.
-    """
-    check_directory(directory)
-    manifest = read_run(directory)
-    if obey and not is_sealed(manifest):
-        raise RunDirectoryError(
-            f"{directory}/run.json does not carry your seal: somebody else made it, or it was "
-            "changed, so it is not obeyed. Say yourself what to run: envhub eval REF --policy P "
-            f"--out {shlex.quote(str(directory))} --continue"
-        )
-    check_shape(manifest, directory)
-    read_records(directory, PlannedEpisodes(manifest["plan"]))
-    return manifest
 
 
 def _evaluate(
@@ -312,61 +294,6 @@ def _finish(
     for problem in plugins.run_finished(run, summary):
         watcher.warning(problem)
     return run
-
-
-def _request_of(
-    manifest: dict[str, Any], directory: Path, *, trust_remote_code: bool
-) -> EvalRequest:
-    """Return the request that a run was started with."""
-    plan, benchmark, policy = manifest["plan"], manifest["benchmark"], manifest["policy"]
-    if policy["kind"] == "object":
-        raise RunDirectoryError(
-            f"The policy of {directory} was a Python object; only the program that made it can "
-            "resume the run."
-        )
-    protection = manifest["protection"]
-    return EvalRequest(
-        ref=benchmark["ref"],
-        policy=policy["path"] or policy["ref"],
-        suites=tuple(plan["suites"]),
-        tasks=tuple(task for tasks in plan["suites"].values() for task in tasks),
-        episodes=plan["episodes"],
-        seed=plan["seed"],
-        max_steps=plan["max_steps"],
-        env_args=benchmark["env_args"],
-        policy_args=policy["args"],
-        limits=Limits(**manifest["limits"]),
-        retries=manifest["retries"],
-        out=directory,
-        directory=_directory_of(policy),
-        options=SourceOptions(
-            trust_remote_code=trust_remote_code,
-            sandbox=protection["sandbox"] if benchmark["kind"] == "hub" else "auto",
-            sandbox_allow_network=protection["network"],
-            runtime=manifest["runtime"]["kind"],
-        ),
-    )
-
-
-def _directory_of(policy: Mapping[str, Any]) -> Path:
-    """Where the policy of a run ran, if that is still there."""
-    begun = Path(policy["directory"])
-    return begun if begun.is_dir() else Path.cwd()
-
-
-def _recorded_variables(
-    manifest: Mapping[str, Any], given: Mapping[str, str], directory: Path
-) -> dict[str, str]:
-    """Return the variables of `--env-var` that a run was begun with; their values are not in it."""
-    names = manifest["benchmark"].get("env_vars", [])
-    values = {**{name: os.environ[name] for name in names if name in os.environ}, **given}
-    for name in names:
-        if name not in values:
-            raise RunDirectoryError(
-                f"{directory} was begun with --env-var {name}, whose value is not recorded. Give "
-                f"--env-var {name}=VALUE again."
-            )
-    return values
 
 
 def _is_done(record: EpisodeRecord | None) -> bool:

@@ -255,7 +255,7 @@ def read_run(directory: Path) -> dict[str, Any]:
         RunDirectoryError: The directory has no run, or one of another format.
     """
     try:
-        with _open(directory / "run.json") as file:
+        with open_regular(directory / "run.json") as file:
             content = json.loads(file.read(_MAX_MANIFEST))
     except FileNotFoundError:
         raise RunDirectoryError(
@@ -285,7 +285,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
-def _open(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading; anything else could never end, or wait for a writer.
 
     Raises:
@@ -308,7 +308,7 @@ def read_records(directory: Path, planned: Planned) -> dict[int, EpisodeRecord]:
     path = directory / "episodes.jsonl"
     if not path.exists():
         return records
-    with _readable_errors(path, "read"), _open(path) as file:
+    with _readable_errors(path, "read"), open_regular(path) as file:
         for count, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 break  # torn

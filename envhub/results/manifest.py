@@ -84,7 +84,7 @@ def make_manifest(
         "protection": _protection(spec, inline=inline),
         "limits": asdict(spec.limits),
         "retries": retries,
-        "protocol": _protocol(benchmark, planned, loaded.packages),
+        "protocol": hash_protocol(benchmark, planned, loaded.packages),
     }
 
 
@@ -293,7 +293,7 @@ def _machine(of_workers: Mapping[str, str], variables: Mapping[str, str]) -> dic
     return {**describe_host(), **known, "gl_devices": used_devices(known["gl"], variables)}
 
 
-def _protocol(
+def hash_protocol(
     benchmark: Mapping[str, Any], plan: Mapping[str, Any], packages: Mapping[str, str]
 ) -> str:
     """Hash everything that must be equal for two runs to be comparable."""

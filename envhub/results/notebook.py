@@ -1,12 +1,10 @@
 """A run as notebooks show it: HTML without scripts, and a data frame."""
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from envhub.errors import UsageError
 from envhub.results.journal import record_to_json
 from envhub.results.paste import header, paste_line
-from envhub.results.table import HEAD, row
 
 if TYPE_CHECKING:
     from envhub.results.run import Run
@@ -20,16 +18,20 @@ _ERROR = ("where", "type", "message", "step")
 
 def to_html(run: "Run") -> str:
     """Return the header, the overall result and a row for each of the first tasks."""
+    from envhub.results.report.drawing import whisker
+    from envhub.results.report.templates import render_part
+
     summary = run.summary()
     named = [(f"{line.suite}/{line.task}", line) for line in summary.tasks[:_MOST_ROWS]]
-    rows = [row(name, line) for name, line in (("overall", summary.overall), *named)]
-    shown = "".join(_tag("tr", *(_tag("td", cell) for cell in map(_text, each))) for each in rows)
-    head = _tag("tr", *(_tag("th", _text(title)) for title in HEAD))
-    table = _tag("table", head, shown)
-    more = len(summary.tasks) - _MOST_ROWS
-    rest = _tag("p", f"and {more} more tasks") if more > 0 else ""
-    line = _tag("p", _tag("code", _text(paste_line(run.info, summary))))
-    return _tag("div", _tag("p", _text(header(run.info, summary))), table, rest, line)
+    rows = [("overall", summary.overall), *named]
+    return render_part(
+        "notebook.html",
+        title=_short(header(run.info, summary)),
+        overall=summary.overall,
+        rows=[{"name": _short(n), "line": line, "axis": whisker(line)} for n, line in rows],
+        more=max(0, len(summary.tasks) - _MOST_ROWS),
+        line=_short(paste_line(run.info, summary)),
+    )
 
 
 def to_pandas(run: "Run") -> Any:
@@ -56,9 +58,5 @@ def to_pandas(run: "Run") -> Any:
     return frame
 
 
-def _text(text: str) -> str:
-    return escape(text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}...")
-
-
-def _tag(name: str, *content: str) -> str:
-    return f"<{name}>{''.join(content)}</{name}>"
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."

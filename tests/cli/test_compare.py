@@ -44,6 +44,16 @@ def test_json(runs):
     assert {"only_a", "only_b", "p", "p_holm", "rate_a"} <= content["tasks"][0].keys()
 
 
+def test_a_page(runs, tmp_path):
+    out = tmp_path / "page.html"
+    answer = envhub("compare", runs / "still", runs / "random", "--html", out)
+    assert (answer.code, answer.err) == (0, "")
+    assert "exact McNemar" in out.read_text()
+    seeded = (runs / "still", runs / "seeded", "--unpaired", "--html", out)
+    assert envhub("compare", *seeded).code == 0
+    assert "Fisher" in out.read_text()
+
+
 def test_a_run_against_itself(runs):
     answer = envhub("compare", runs / "still", runs / "still", "--fail-if", "different")
     assert answer.code == 0

@@ -125,7 +125,8 @@ class TestOutput:
         assert (answer.code, answer.err) == (0, "No --policy: evaluating random actions.\n")
         shown = json.loads(answer.out)
         assert list(shown) == [
-            *("run", "complete", "policy", "protocol", "line", "tasks", "suites", "overall")
+            *("run", "complete", "policy", "protocol", "line", "tasks", "suites", "overall"),
+            "controls",
         ]
         assert (shown["run"], shown["complete"]) == (str(out), True)
         start_of_line = f"./run_walk | policy random | protocol {shown['protocol'][7:19]} | "

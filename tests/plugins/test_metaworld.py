@@ -240,6 +240,21 @@ def test_experts_play_as_in_meta_worlds_own_loop(tmp_path):
     assert sorted(ours, key=str) == sorted(own, key=str)
     assert {record["success"] for record in own} == {True, False}
     assert any(record.out_of_bounds for record in run.records())  # the env clips them
+    assert envhub.verify(run, workers=1).count("identical") == len(names) * episodes
+
+
+@needs_metaworld
+@needs_egl
+def test_an_episode_is_drawn_afterwards(tmp_path):
+    run = envhub.evaluate(
+        "metaworld", "expert", tasks="drawer-open-v3", episodes=1, workers=1, runtime="here",
+        out=tmp_path / "run",
+    )  # fmt: skip
+    shapes = set()
+    replay = envhub.replay(
+        run, "drawer-open-v3", 0, every=40, on_frame=lambda frame: shapes.add(frame.shape)
+    )
+    assert (replay.identical, shapes) == (True, {(480, 480, 3)})
 
 
 @needs_metaworld

@@ -146,7 +146,25 @@ def _other_user() -> str | None:
     return None if system_python() else "no system Python is installed"
 
 
+_AXE = Path(__file__).parents[2] / ".venv" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+def axe_script() -> str:
+    """The script that checks how accessible a page is."""
+    return _axe_file().read_text(encoding="utf-8")
+
+
+def _axe_file() -> Path:
+    named = os.environ.get("ENVHUB_TEST_AXE")
+    return Path(named) if named else _AXE
+
+
+def _axe() -> str | None:
+    return None if _axe_file().is_file() else "axe-core is not installed"
+
+
 NEEDS = {
+    "axe": Need(_axe, "make .venv/.axe"),
     "bash": Need(_program("bash"), f"{APT}bash"),
     "bubblewrap": Need(_bubblewrap, f"{APT}bubblewrap"),
     "chromium": Need(_program("chromium"), f"{APT}chromium"),
@@ -168,6 +186,7 @@ NEEDS = {
     "torch": Need(_package("torch"), "make .venv/.torch"),
 }
 
+needs_axe = pytest.mark.needs("axe")
 needs_bash = pytest.mark.needs("bash")
 needs_bubblewrap = pytest.mark.needs("bubblewrap")
 needs_chromium = pytest.mark.needs("chromium")

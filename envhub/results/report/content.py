@@ -4,11 +4,14 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 from envhub.records import EpisodeRecord
+from envhub.results.controls import read_controls
 from envhub.results.paste import describe_policy, header, paste_line, planned_episodes
+from envhub.results.report import details
 from envhub.results.report.drawing import CELL, histogram, kind, strip, whisker
 from envhub.results.run import Run
 from envhub.results.summary import Line
@@ -21,8 +24,13 @@ _LISTED = 60
 """Episodes of a group of failures that are listed."""
 
 
-def content(run: Run) -> dict[str, Any]:
-    """Return everything that the template shows."""
+def content(run: Run, page: Path | None = None) -> dict[str, Any]:
+    """Return everything that the template shows.
+
+    Args:
+        run: The run.
+        page: Where the page will be, from which its videos are found; None: in the run's directory.
+    """
     records, summary = run.records(), run.summary()
     by_task: dict[str, list[EpisodeRecord]] = {task: [] for task in run.info["plan"]["tasks"]}
     for record in records:
@@ -30,6 +38,7 @@ def content(run: Run) -> dict[str, Any]:
     overall = summary.overall
     planned = planned_episodes(run.info["plan"])
     horizons = [task["horizon"] for task in run.info["plan"]["tasks"].values()]
+    filmed = details.videos(run, records, page or run.directory / "report.html")
     return {
         "title": header(run.info, summary),
         "benchmark": run.info["benchmark"]["ref"],
@@ -46,8 +55,29 @@ def content(run: Run) -> dict[str, Any]:
         "groups": groups(records),
         "protocol": protocol(run),
         "commands": commands(run),
-        "data": data(run.info["plan"], by_task),
+        "videos": list_videos(records, filmed),
+        "controls": [
+            {"control": control, "axis": whisker(control.overall)} for control in read_controls(run)
+        ],
+        "data": {
+            **data(run.info["plan"], by_task),
+            "run": shlex.quote(str(run.directory)),
+            "videos": filmed,
+            "curves": details.curves(run, records, filmed),
+            "tracebacks": details.tracebacks(records, filmed),
+        },
     }
+
+
+def list_videos(
+    records: Sequence[EpisodeRecord], filmed: Mapping[str, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the videos as a list, for those without scripts."""
+    return [
+        {"task": r.task, "episode": r.episode, "kind": kind(r), "file": found[0]}
+        for r in records
+        if (found := filmed.get(r.task, {}).get(str(r.episode))) is not None
+    ]
 
 
 def _suite(
@@ -168,9 +198,12 @@ def _sandbox(protection: Mapping[str, Any]) -> str:
 
 
 def commands(run: Run) -> list[tuple[str, str]]:
-    """Return the command that shows the run, and the one that repeats it where one can."""
+    """Return the commands that verify and show the run, and the one that repeats it if one can."""
     directory = shlex.quote(str(run.directory))
-    shown = [("Show it again", f"envhub show {directory}")]
+    shown = [
+        ("Verify it", f"envhub verify {directory}"),
+        ("Show it again", f"envhub show {directory}"),
+    ]
     policy, plan = run.info["policy"], run.info["plan"]
     if policy["kind"] != "named":
         return shown

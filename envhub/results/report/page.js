@@ -21,10 +21,42 @@ function open(name, index) {
     dd.textContent = text;
     return [dt, dd];
   }));
+  showVideo(name, episode);
+  showCurve(name, episode);
+  const trace = (data.tracebacks[name] || {})[episode];
+  find("trace").hidden = trace === undefined;
+  find("trace").querySelector("pre").textContent = trace || "";
   find("error").hidden = error === undefined;
   find("error").textContent = error === undefined ? "" : data.errors[error];
   history.replaceState(null, "", `#${encodeURIComponent(name)}.${episode}`);
   if (!find("episode").open) find("episode").showModal();
+}
+
+function showVideo(name, episode) {
+  const video = find("video"), found = (data.videos[name] || {})[episode];
+  video.hidden = !found;
+  find("draw").hidden = Boolean(found);
+  find("command").textContent = `envhub replay ${data.run} ${name}:${episode}`;
+  find("replayed").hidden = !(found && found[1]);
+  if (!found) {
+    video.removeAttribute("src");
+    return;
+  }
+  video.src = found[0].split("/").map(encodeURIComponent).join("/");
+  video.setAttribute("aria-label", `Video of ${name}, episode ${episode}`);
+  find("replayed").textContent = `Replayed differently from step ${found[1]}: this is not quite what was recorded.`;
+}
+
+function showCurve(name, episode) {
+  const curve = (data.curves[name] || {})[episode];
+  find("curve").hidden = !curve;
+  if (!curve) return;
+  const [low, high, heights] = curve, step = 256 / Math.max(1, heights.length - 1);
+  const points = heights.map((height, i) => `${(i * step).toFixed(1)} ${(62 - 0.6 * height).toFixed(1)}`);
+  find("line-of-rewards").setAttribute("d", `M${points.join("L")}`);
+  const words = `Reward of each step, from ${low} to ${high}`;
+  find("curve").querySelector("svg").setAttribute("aria-label", words);
+  find("curve").querySelector("figcaption").textContent = words;
 }
 
 function move(by) {
@@ -58,15 +90,24 @@ for (const strip of document.querySelectorAll(".strip")) {
     }
   });
 }
+for (const link of document.querySelectorAll("a[data-episode]")) {
+  link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return; // in a tab of its own: the file
+    event.preventDefault();
+    open(link.dataset.task, Number(link.dataset.episode));
+  });
+}
 find("before").addEventListener("click", () => move(-1));
 find("next").addEventListener("click", () => move(1));
 find("close").addEventListener("click", () => find("episode").close());
 find("episode").addEventListener("keydown", (event) => {
+  if (event.target === find("video")) return; // there the arrows move in time
   if (event.key === "ArrowLeft") move(-1);
   if (event.key === "ArrowRight") move(1);
 });
 find("episode").addEventListener("close", () => {
   shown = null;
+  find("video").pause();
   history.replaceState(null, "", location.pathname + location.search);
 });
 

@@ -1,73 +1,73 @@
-"""Writing a run's report: `RUN/report.html`, or another file."""
+"""Writing reports: of a run, of two runs compared, and of a directory of runs."""
 
-import base64
-import hashlib
 import json
-from importlib.resources import files
 from pathlib import Path
 
 from envhub.errors import RunDirectoryError
 from envhub.files import write_whole
+from envhub.results.report.comparison import render_comparison
 from envhub.results.report.content import content
-from envhub.results.report.drawing import AXIS, CELL, HEIGHT
+from envhub.results.report.index import holds_runs, render_index
+from envhub.results.report.templates import render_page
 from envhub.results.run import Run, open_run
 
+_NAME = "report.html"
 
-def report(run: Run | str | Path, out: str | Path | None = None) -> Path:
-    """Write the report of a run, and return its file.
+
+def report(
+    run: Run | str | Path,
+    out: str | Path | None = None,
+    *,
+    other: Run | str | Path | None = None,
+    paired: bool = True,
+) -> Path:
+    """Write a page about a run, and return its file.
 
     Args:
-        run: The run, which may be under way, or its directory.
-        out: The file; None: `report.html` in the run's directory.
+        run: The run, which may be under way, or its directory; or a directory with runs in it,
+            whose page lists them.
+        out: The file; None: `report.html` in the directory, `comparison.html` with `other`.
+        other: Another run: then the page compares it, the candidate, with `run`, the reference.
+        paired: With `other`: whether both played the same episodes.
 
     Raises:
         RunDirectoryError: The directory has no run, or the file cannot be written.
+        UsageError: The runs did not play the same episodes.
     """
-    run = run if isinstance(run, Run) else open_run(run)
-    path = run.directory / "report.html" if out is None else Path(out)
+    if other is not None:
+        second = _open(other)
+        path = second.directory / "comparison.html" if out is None else Path(out)
+        return _write(path, render_comparison(_open(run), second, path, paired=paired))
+    if not isinstance(run, Run) and holds_runs(Path(run)):
+        path = Path(run) / _NAME if out is None else Path(out)
+        return _write(path, render_index(Path(run), path))
+    opened = _open(run)
+    path = opened.directory / _NAME if out is None else Path(out)
+    return _write(path, render(opened, path))
+
+
+def render(run: Run, path: Path | None = None) -> str:
+    """Return the page about a run.
+
+    Args:
+        run: The run.
+        path: Where the page will be; None: in the run's directory.
+    """
+    context = content(run, path)
+    # In a page, "<" could end the script; in JSON it can be written otherwise.
+    data = json.dumps(context.pop("data"), separators=(",", ":")).replace("<", "\\u003c")
+    return render_page("page.html", script="page.js", data=data, **context)
+
+
+def _open(run: Run | str | Path) -> Run:
+    return run if isinstance(run, Run) else open_run(run)
+
+
+def _write(path: Path, text: str) -> Path:
     try:
-        write_whole(path, render(run).encode(), durable=False)
+        write_whole(path, text.encode(), durable=False)
     except OSError as exc:
         raise RunDirectoryError(
             f"The report cannot be written to {path}: {exc.strerror}. Name another file with --out."
         ) from exc
     return path
-
-
-def render(run: Run) -> str:
-    """Return the page. It needs no network; its own script and style are the only ones allowed."""
-    from jinja2 import Environment, StrictUndefined
-
-    place = files("envhub.results.report")
-    style, script, page = (
-        place.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js", "page.html")
-    )
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["percent"] = lambda value: "-" if value is None else f"{value:.1%}"
-    context = content(run)
-    # In a page, "<" could end the script; in JSON it can be written otherwise.
-    data = json.dumps(context.pop("data"), separators=(",", ":")).replace("<", "\\u003c")
-    return environment.from_string(page).render(
-        context,
-        data=data,
-        style=style,
-        script=script,
-        policy_of_page=_policy(style, script),
-        cell=CELL,
-        height=HEIGHT,
-        axis_width=AXIS,
-    )
-
-
-def _policy(style: str, script: str) -> str:
-    """The page's content security policy: nothing but its own style, script and videos."""
-    style_hash, script_hash = (
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        for text in (style, script)
-    )
-    return (
-        f"default-src 'none'; style-src 'sha256-{style_hash}'; script-src 'sha256-{script_hash}'; "
-        "media-src 'self' file:; base-uri 'none'; form-action 'none'"
-    )

@@ -86,7 +86,8 @@ def test_a_policy_object_cannot_be_named_again(make_run):
         info["policy"]["kind"] = "object"
 
     assert [name for name, _ in commands(open_run(make_run("object", change, near="1")))] == [
-        "Show it again"
+        "Verify it",
+        "Show it again",
     ]
 
 

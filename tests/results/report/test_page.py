@@ -105,7 +105,7 @@ def test_the_file(make_run, tmp_path):
 def test_without_a_script_only_details_and_filters_are_missing(make_run):
     text = render(open_run(make_run("run", near="10p")))
     hidden = {attributes.get("id") for _, attributes in Tags(text).seen if "hidden" in attributes}
-    assert hidden == {"controls", "copy", "error"}
+    assert hidden == {"controls", "copy", "error", "video", "replayed", "draw", "curve", "trace"}
     assert "policy_error: ValueError" in text
     assert "<noscript>" in text
 

@@ -1,0 +1,141 @@
+"""Whether a run's files agree with each other. Reads only: nothing of the run is executed."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from envhub.declarations import Task
+from envhub.errors import ContractError, RunDirectoryError
+from envhub.evaluation.attempt import hash_trace
+from envhub.evaluation.outcome import Outcome
+from envhub.records import EpisodeRecord
+from envhub.results.arrays import read_actions, read_steps
+from envhub.results.manifest import hash_protocol
+from envhub.results.run import Run
+from envhub.results.summary import to_json
+from envhub.wire.values import Array
+
+_SHOWN = 5
+_MAX_SUMMARY = 2**28
+
+
+def find_problems(run: Run) -> list[str]:
+    """Return what contradicts itself in the run's files as a whole.
+
+    The records must be readable; those of single episodes are for `find_contradiction`.
+    """
+    return [*_manifest(run), *_twice(run.directory), *_summary(run)]
+
+
+def find_contradiction(run: Run, record: EpisodeRecord) -> str | None:
+    """Return how a record contradicts the episode's own files; None if it does not.
+
+    Raises:
+        FileNotFoundError: The files are not there, so that nothing can be compared.
+    """
+    try:
+        actions = read_actions(run.directory, record.number)
+        steps = read_steps(run.directory, record.number)
+    except RunDirectoryError as error:
+        return str(error)
+    if record.steps and (actions is None or steps is None):
+        raise FileNotFoundError("its actions or steps are missing")
+    return _compare(record, actions, steps, run.info["plan"]["tasks"][record.task])
+
+
+def _compare(
+    record: EpisodeRecord,
+    actions: Array | None,
+    steps: Array | None,
+    task: Mapping[str, Any],
+) -> str | None:
+    taken = 0 if steps is None else len(steps)
+    stored = 0 if actions is None else len(actions)
+    if not taken == stored == record.steps:
+        return f"it has {record.steps} steps, {stored} stored actions and {taken} stored rewards"
+    if hash_trace(actions, steps) != record.trace:
+        return "its trace is not the hash of its stored actions, rewards and flags"
+    try:
+        outcome = _outcome(steps, task)
+    except ContractError as error:
+        return str(error)
+    if record.error is not None or record.status != "ok":
+        if record.error is None or record.success is not None or record.end != "error":
+            return f"its status is {record.status}, and the rest of it says otherwise"
+        if outcome.ended:
+            return "its error came after the episode had ended"
+    elif not outcome.ended:
+        return f"it had not ended after {taken} steps"
+    found = _facts(record.return_, record.success_step, record.success, record.end)
+    success = None if record.error else outcome.success
+    end = "error" if record.error else outcome.end
+    due = _facts(outcome.return_, outcome.success_step, success, end)
+    for name, value in found.items():
+        if value != due[name]:
+            return f"its {name} is {value}, and its stored steps say {due[name]}"
+    return None
+
+
+def _facts(total: float, step: int | None, success: bool | None, end: str) -> dict[str, Any]:  # noqa: FBT001
+    return {"return": total, "success_step": step, "success": success, "end": end}
+
+
+def _outcome(steps: Array | None, task: Mapping[str, Any]) -> Outcome:
+    """Apply the rule for an episode's end and success to stored steps.
+
+    Raises:
+        ContractError: It ended before its last step.
+    """
+    outcome = Outcome(Task("stored", "", task["horizon"], task["init_states"], task["success"]))
+    for number, step in enumerate(() if steps is None else steps):
+        if outcome.ended:
+            raise ContractError(f"by its stored steps it had ended after {number} steps")
+        success = None if step["success"] < 0 else bool(step["success"])
+        outcome.add(
+            [float(step["reward"])],
+            [success],
+            terminated=bool(step["terminated"]),
+            truncated=bool(step["truncated"]),
+        )
+    return outcome
+
+
+def _manifest(run: Run) -> Iterator[str]:
+    benchmark = {"assets": {}, **run.info["benchmark"]}
+    digest = hash_protocol(benchmark, run.info["plan"], run.info["runtime"]["packages"])
+    if digest != run.info["protocol"]:
+        yield "The protocol in run.json is not the hash of what it stands for."
+
+
+def _twice(directory: Path) -> Iterator[str]:
+    """Find episodes that were played to their end more than once: only one result can count."""
+    ended: Counter[tuple[str, int]] = Counter()
+    with (directory / "episodes.jsonl").open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                record = json.loads(line)
+                ended[record["task"], record["episode"]] += record["status"] == "ok"
+    found = [f"{task}:{index}" for (task, index), count in ended.items() if count > 1]
+    if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        yield f"More than one record that ended well: {', '.join(found[:_SHOWN])}{more}."
+
+
+def _summary(run: Run) -> Iterator[str]:
+    try:
+        with (run.directory / "summary.json").open("rb") as file:
+            content = json.loads(file.read(_MAX_SUMMARY))
+    except FileNotFoundError:
+        return
+    except (ValueError, RecursionError, OSError) as exc:
+        yield f"summary.json cannot be read: {exc}."
+        return
+    due = json.loads(json.dumps(to_json(run.summary())))
+    if content != due:
+        parts = [
+            key for key in due if not isinstance(content, dict) or content.get(key) != due[key]
+        ]
+        where = f" in {', '.join(parts)}" if parts else ""
+        yield f"summary.json is not what the records give{where}."

@@ -1,0 +1,90 @@
+"""What the page about two runs says, as plain data for its template."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from envhub.records import EpisodeRecord
+from envhub.results.compare import Comparison, TaskComparison, compare
+from envhub.results.conclusion import conclude, p_value, points
+from envhub.results.paste import describe_policy
+from envhub.results.report.content import describe_strip
+from envhub.results.report.drawing import CELL, strip
+from envhub.results.report.templates import render_page
+from envhub.results.run import Run
+
+
+def render_comparison(a: Run, b: Run, page: Path, *, paired: bool = True) -> str:
+    """Return the page that compares a candidate B with a reference A.
+
+    Args:
+        a: The reference.
+        b: The candidate.
+        page: Where the page will be, from which the pages of both runs are found.
+        paired: Whether both played the same episodes.
+
+    Raises:
+        UsageError: They did not.
+    """
+    found = compare(a, b, paired=paired)
+    policies = [describe_policy(run.info["policy"]) for run in (a, b)]
+    episodes = max(int(run.info["plan"]["episodes"]) for run in (a, b))
+    words = ["envhub", "compare", str(a.directory), str(b.directory)]
+    return render_page(
+        "comparison.html",
+        title=f"{policies[1]} compared with {policies[0]}",
+        benchmark=a.info["benchmark"]["ref"],
+        policy_a=policies[0],
+        policy_b=policies[1],
+        run_a=str(a.directory),
+        run_b=str(b.directory),
+        page_a=_page_of(a, page),
+        page_b=_page_of(b, page),
+        sentences=conclude(found, None),
+        tasks=_tasks(found, a.records(), b.records()),
+        width=CELL * episodes,
+        difference=points(found.difference),
+        p=p_value(found.p),
+        commands=[
+            ("Compare them again", shlex.join([*words, *([] if paired else ["--unpaired"])]))
+        ],
+    )
+
+
+def _tasks(
+    found: Comparison, a: Sequence[EpisodeRecord], b: Sequence[EpisodeRecord]
+) -> list[dict[str, Any]]:
+    return [_task(task, _of(a, task.task), _of(b, task.task)) for task in found.tasks]
+
+
+def _task(
+    task: TaskComparison, a: Sequence[EpisodeRecord], b: Sequence[EpisodeRecord]
+) -> dict[str, Any]:
+    return {
+        "name": task.task,
+        "rate_a": task.rate_a,
+        "rate_b": task.rate_b,
+        "a": _strip(task.task, a),
+        "b": _strip(task.task, b),
+        "difference": points(task.rate_b - task.rate_a),
+        "only_a": "" if task.only_a is None else task.only_a,
+        "only_b": "" if task.only_b is None else task.only_b,
+        "p": p_value(task.p),
+        "p_holm": "" if task.p_holm is None else p_value(task.p_holm),
+    }
+
+
+def _strip(name: str, records: Sequence[EpisodeRecord]) -> dict[str, Any]:
+    return {"strip": strip(records), "label": describe_strip(records), "line": {"task": name}}
+
+
+def _of(records: Sequence[EpisodeRecord], task: str) -> list[EpisodeRecord]:
+    return [record for record in records if record.task == task]
+
+
+def _page_of(run: Run, page: Path) -> str | None:
+    """The address of a run's own page, if it has one."""
+    own = run.directory / "report.html"
+    return os.path.relpath(own, page.parent).replace(os.sep, "/") if own.is_file() else None

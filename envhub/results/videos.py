@@ -1,0 +1,147 @@
+"""The videos of a run: `RUN/videos/<number>.mp4`, and what is known about each."""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from msgspec import ValidationError, convert
+
+from envhub.errors import RunDirectoryError, UsageError
+from envhub.files import write_whole
+from envhub.records import EpisodeRecord
+from envhub.results.journal import PlannedEpisodes, open_regular
+from envhub.results.run import Run
+
+FOLDER = "videos"
+_INDEX = "index.json"
+_MAX_INDEX = 2**26
+_NAMED = re.compile(r"(.+):(\d{1,9})")
+
+
+@dataclass(frozen=True, slots=True)
+class VideoFacts:
+    """What is known about a video."""
+
+    trace: str
+    """Of the record that it shows; a video of another record is not shown."""
+    every: int
+    """Steps from one frame to the next."""
+    difference: int | None
+    """The first step that went differently when it was drawn."""
+
+
+def choose_episodes(run: Run, text: str) -> tuple[EpisodeRecord, ...]:
+    """Return the recorded episodes that `--videos` names, in the order of the plan.
+
+    Args:
+        run: The run.
+        text: `none`, `some` (the first failure and the first success of each task), `failures`,
+            `all`, or `TASK:K,...`.
+
+    Raises:
+        UsageError: It names an episode that is not in the run, or has no record.
+    """
+    records = [record for record in run.records() if record.steps]
+    match text:
+        case "none":
+            return ()
+        case "all":
+            return tuple(records)
+        case "failures":
+            return tuple(record for record in records if not record.success)
+        case "some":
+            return some_episodes(records)
+    return tuple(find_episode(run, name.strip()) for name in text.split(","))
+
+
+def some_episodes(records: Iterable[EpisodeRecord]) -> tuple[EpisodeRecord, ...]:
+    """Return the first failure and the first success of each task."""
+    firsts: dict[tuple[str, bool], EpisodeRecord] = {}
+    for record in records:
+        firsts.setdefault((record.task, bool(record.success)), record)
+    return tuple(sorted(firsts.values(), key=lambda record: record.number))
+
+
+def first_episodes(run: Run, count: int) -> tuple[EpisodeRecord, ...]:
+    """Return at most so many episodes: the first failure and success of each task, then others."""
+    records = [record for record in run.records() if record.steps]
+    firsts = some_episodes(records)
+    chosen = dict.fromkeys((*firsts, *records))
+    return tuple(chosen)[:count]
+
+
+def find_episode(run: Run, name: str) -> EpisodeRecord:
+    """Return the record of `TASK:K`.
+
+    Raises:
+        UsageError: There is no such episode, or it has no record.
+    """
+    found = _NAMED.fullmatch(name)
+    if found is None:
+        raise UsageError(f"{name!r} is not an episode: write TASK:K, such as {_example(run)}.")
+    try:
+        episode = PlannedEpisodes(run.info["plan"])[found[1], int(found[2])]
+    except KeyError:
+        raise UsageError(
+            f"{run.directory} has no episode {name}: they are named like {_example(run)}, "
+            f"with K from 0 to {run.info['plan']['episodes'] - 1}."
+        ) from None
+    for record in run.records():
+        if record.number == episode.number:
+            return record
+    raise UsageError(f"{name} has not been played yet.")
+
+
+def _example(run: Run) -> str:
+    return f"{next(iter(run.info['plan']['tasks']))}:0"
+
+
+def known_videos(run: Run, records: Sequence[EpisodeRecord]) -> dict[int, VideoFacts]:
+    """Return what is known about the videos of these records, by the number of the episode.
+
+    An index that is missing, damaged, or of other records knows of none.
+    """
+    folder = run.directory / FOLDER
+    try:
+        with open_regular(folder / _INDEX) as file:
+            content = json.loads(file.read(_MAX_INDEX))
+        facts = convert(content, dict[str, VideoFacts])
+    except (OSError, ValueError, RecursionError, ValidationError):
+        return {}
+    return {
+        record.number: found
+        for record in records
+        if (found := facts.get(str(record.number))) is not None
+        and found.trace == record.trace
+        and video_path(run, record.number).is_file()
+    }
+
+
+def video_path(run: Run, number: int) -> Path:
+    """Return where the video of an episode is, or would be."""
+    return run.directory / FOLDER / f"{number}.mp4"
+
+
+def keep_video(run: Run, number: int, content: bytes) -> None:
+    """Write the video of an episode.
+
+    Raises:
+        RunDirectoryError: It cannot be written.
+    """
+    folder = run.directory / FOLDER
+    try:
+        if folder.is_symlink():
+            raise RunDirectoryError(f"{folder} is a link: a run writes only to its own directory.")
+        folder.mkdir(exist_ok=True)
+        write_whole(video_path(run, number), content, durable=False)
+    except OSError as exc:
+        raise RunDirectoryError(f"{folder} cannot be written: {exc.strerror}.") from exc
+
+
+def keep_facts(run: Run, facts: dict[int, VideoFacts]) -> None:
+    """Write what is known about the videos, after the videos themselves."""
+    content = {str(number): asdict(each) for number, each in sorted(facts.items())}
+    text = json.dumps(content, indent=1) + "\n"
+    write_whole(run.directory / FOLDER / _INDEX, text.encode(), durable=False)

@@ -1,0 +1,138 @@
+"""A run whose files contradict each other is found without running anything."""
+
+import json
+
+import numpy as np
+import pytest
+from support.forgery import agree, change_array, change_manifest, change_record
+from support.replays import copy_recorded, make_recorded
+
+from envhub.evaluation.consistency import find_contradiction, find_problems
+from envhub.results.run import open_run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_recorded(tmp_path_factory.mktemp("made") / "run", tasks="at-end,once", episodes=2)
+
+
+@pytest.fixture
+def run(made, tmp_path):
+    return copy_recorded(made, tmp_path / "run")
+
+
+def contradictions(run):
+    run = open_run(run.directory)
+    found = {record.number: find_contradiction(run, record) for record in run.records()}
+    return {number: text for number, text in found.items() if text is not None}
+
+
+def test_a_run_as_it_was_made(run):
+    assert find_problems(run) == []
+    assert contradictions(run) == {}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"success": "other"}, "its success is"),
+        ({"return_": 1.0}, "its return is 1.0, and its stored steps say"),
+        ({"steps": 2}, "it has 2 steps, 9 stored actions and 9 stored rewards"),
+        ({"success_step": 1}, "its success_step is 1, and its stored steps say"),
+        ({"end": "terminated"}, "its end is terminated, and its stored steps say truncated"),
+        ({"trace": "sha256:00"}, "its trace is not the hash"),
+        ({"status": "env_error"}, "its status is env_error, and the rest of it says otherwise"),
+    ],
+)
+def test_a_changed_record(run, values, said):
+    if values.get("success") == "other":
+        values = {"success": not run.records()[0].success}
+    change_record(run, 0, **values)
+    (text,) = contradictions(run).values()
+    assert said in text
+
+
+def test_a_failure_declared_an_error_of_the_env(run):
+    """It would no longer count."""
+    error = {"where": "env", "type": "ValueError", "message": "no", "step": 9}
+    change_record(run, 0, status="env_error", success=None, end="error", error=error)
+    assert contradictions(run) == {0: "its error came after the episode had ended"}
+
+
+def test_changed_arrays(run):
+    trace = "its trace is not the hash of its stored actions, rewards and flags"
+
+    def act(array):
+        array[1] += 0.5
+
+    def reward(array):
+        array["reward"][2] += 1e-9
+
+    change_array(run, "actions", 0, act)
+    change_array(run, "traces", 1, reward)
+    assert contradictions(run) == {0: trace, 1: trace}
+
+
+@pytest.mark.parametrize("name", ["success", "terminated", "truncated"])
+def test_a_changed_flag(run, name):
+    def flip(array):
+        array[name][-1] = not array[name][-1]
+
+    change_array(run, "traces", 0, flip)
+    assert contradictions(run) == {
+        0: "its trace is not the hash of its stored actions, rewards and flags"
+    }
+
+
+def test_swapped_files(run):
+    one, other = (run.directory / "actions" / f"{number}.npy" for number in (0, 1))
+    (a, b) = one.read_bytes(), other.read_bytes()
+    one.write_bytes(b)
+    other.write_bytes(a)
+    assert set(contradictions(run)) == {0, 1}
+
+
+def test_steps_after_the_end(run):
+    """The trace may be made anew; the rule for an episode's end cannot."""
+    for folder in ("actions", "traces"):
+        path = run.directory / folder / "0.npy"
+        array = np.load(path)
+        np.save(path, np.concatenate([array, array[-1:]]))
+    agree(run, 0)
+    assert contradictions(run) == {0: "by its stored steps it had ended after 9 steps"}
+
+
+def test_files_that_are_gone_or_damaged(run):
+    (run.directory / "traces" / "0.npy").unlink()
+    with pytest.raises(FileNotFoundError, match="its actions or steps are missing"):
+        find_contradiction(run, run.records()[0])
+    (run.directory / "actions" / "1.npy").write_bytes(b"nonsense")
+    assert "is damaged" in find_contradiction(run, run.records()[1])
+
+
+@pytest.mark.parametrize("part", ["overall", "tasks"])
+def test_a_changed_summary(run, part):
+    path = run.directory / "summary.json"
+    content = json.loads(path.read_text())
+    line = content[part] if part == "overall" else content[part][0]
+    line["rate"] = 0.987
+    path.write_text(json.dumps(content))
+    assert find_problems(run) == [f"summary.json is not what the records give in {part}."]
+    path.write_text("[")
+    assert find_problems(run)[0].startswith("summary.json cannot be read")
+    path.unlink()
+    assert find_problems(run) == []
+
+
+def test_an_episode_that_was_played_until_it_went_well(run):
+    path = run.directory / "episodes.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, lines[0]]))
+    assert find_problems(run) == ["More than one record that ended well: at-end:0."]
+
+
+def test_a_protocol_of_something_else(run):
+    change_manifest(run.directory, lambda info: info["runtime"]["packages"].update(mujoco="9"))
+    assert find_problems(open_run(run.directory)) == [
+        "The protocol in run.json is not the hash of what it stands for."
+    ]

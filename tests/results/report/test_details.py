@@ -1,0 +1,113 @@
+"""Videos, curves and tracebacks: what is shown of single episodes."""
+
+import json
+
+import numpy as np
+import pytest
+
+from envhub.results.arrays import STEP
+from envhub.results.report.content import content
+from envhub.results.report.details import curves, thin, tracebacks, videos
+from envhub.results.report.page import render, report
+from envhub.results.run import open_run
+from envhub.results.videos import VideoFacts, keep_facts, keep_video
+
+
+@pytest.fixture
+def run(make_run):
+    run = open_run(make_run("run", near="110p", far="1"))
+    (run.directory / "traces").mkdir()
+    for record in run.records():
+        steps = np.zeros(3, STEP)
+        steps["reward"] = (0.0, 2.0, 1.0)
+        np.save(run.directory / "traces" / f"{record.number}.npy", steps)
+    return run
+
+
+def filmed(run, *numbers, difference=None):
+    for number in numbers:
+        keep_video(run, number, b"film")
+    keep_facts(run, {number: VideoFacts("sha256:0", 1, difference) for number in numbers})
+    return run
+
+
+def test_videos_are_found_from_where_the_page_is(run, tmp_path):
+    filmed(run, 1, 10, difference=41)
+    found = videos(run, run.records(), run.directory / "report.html")
+    assert found == {"near": {"1": ["videos/1.mp4", 41]}, "far": {"0": ["videos/10.mp4", 41]}}
+    elsewhere = videos(run, run.records(), tmp_path / "other" / "page.html")
+    assert elsewhere["near"]["1"] == ["../run/videos/1.mp4", 41]
+
+
+def test_rewards_of_failures_and_of_filmed_episodes(run):
+    assert curves(run, run.records(), {}) == {
+        "near": {"2": [0.0, 2.0, [0, 99, 50]], "3": [0.0, 2.0, [0, 99, 50]]}
+    }
+    assert "far" in curves(run, run.records(), {"far": {"0": ["x", 0]}})
+    (run.directory / "traces" / "2.npy").write_bytes(b"damaged")
+    assert set(curves(run, run.records(), {})["near"]) == {"3"}
+
+
+@pytest.mark.parametrize(
+    ("rewards", "low", "high", "count"),
+    [
+        ([1.0, 1.0], 1.0, 1.0, 2),
+        (list(range(500)), 0.0, 499.0, 64),
+        ([1e200, -1e200], -1e200, 1e200, 2),
+        ([1.7e308, -1.7e308], -1.7e308, 1.7e308, 2),
+    ],
+)
+def test_thinning(rewards, low, high, count):
+    found = thin(rewards)
+    assert found[:2] == [low, high]
+    assert len(found[2]) == count
+    assert all(0 <= height <= 99 for height in found[2])
+    json.dumps(found, allow_nan=False)
+
+
+def test_thinning_keeps_the_ends():
+    heights = thin([0.0] * 200 + [5.0])[2]
+    assert (heights[0], heights[-1]) == (0, 99)
+
+
+def test_tracebacks(make_run):
+    run = open_run(make_run("raised", near="p1p"))
+    path = run.directory / "episodes.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[0]["error"]["traceback"] = "x" * 5000 + "the end\n"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    found = tracebacks(run.records(), {})
+    assert set(found["near"]) == {"0"}
+    assert len(found["near"]["0"]) == 2000
+    assert found["near"]["0"].endswith("xthe end")
+
+
+def test_the_page_lists_videos_without_a_script(run):
+    assert content(run)["videos"] == []
+    assert '<h2 id="videos">' not in render(run)
+    filmed(run, 2)
+    assert content(run)["videos"] == [
+        {"task": "near", "episode": 2, "kind": "failure", "file": "videos/2.mp4"}
+    ]
+    assert '<a href="videos/2.mp4" data-task="near" data-episode="2">' in render(run)
+
+
+def test_a_page_elsewhere(run, tmp_path):
+    (tmp_path / "a b").mkdir()
+    text = report(filmed(run, 2), tmp_path / "a b" / "page.html").read_text()
+    assert '<a href="../run/videos/2.mp4"' in text
+
+
+def test_curves_of_many_failures_stay_within_the_budget(make_run):
+    def many(info):
+        info["plan"]["episodes"] = 1000
+
+    run = open_run(make_run("many", many, near="0" * 1000))
+    (run.directory / "traces").mkdir()
+    steps = np.zeros(300, STEP)
+    steps["reward"] = np.random.default_rng(0).normal(size=300)
+    for number in range(1000):
+        np.save(run.directory / "traces" / f"{number}.npy", steps)
+    found = curves(run, run.records(), {})
+    assert len(found["near"]) == 250
+    assert len(json.dumps(found, separators=(",", ":"))) < 60_000

@@ -1,0 +1,81 @@
+"""Stored arrays are those of others: whatever is wrong with one is a sentence."""
+
+import os
+import struct
+
+import numpy as np
+import pytest
+
+from envhub.errors import RunDirectoryError
+from envhub.results.arrays import STEP, read_actions, read_steps
+
+
+@pytest.fixture
+def place(tmp_path):
+    for name in ("actions", "traces"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def test_what_was_stored(place):
+    for array in (np.arange(6, dtype=np.float32).reshape(3, 2), np.array([1, 0, 2])):
+        np.save(place / "actions" / "4.npy", array)
+        found = read_actions(place, 4)
+        assert found.dtype == array.dtype
+        assert np.array_equal(found, array)
+    steps = np.zeros(3, STEP)
+    np.save(place / "traces" / "4.npy", steps)
+    assert np.array_equal(read_steps(place, 4), steps)
+    assert read_actions(place, 5) is None
+    assert read_steps(place, 5) is None
+
+
+def header(text: bytes) -> bytes:
+    padded = text.ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is damaged"),
+        (b"nonsense and more of it", "is damaged"),
+        (header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }"), "content does"),
+        (
+            header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 9), }"),
+            "content does not",
+        ),
+        (
+            header(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }") + b"\0" * 8,
+            "damaged",
+        ),
+        (
+            header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }") + b"1" * 9,
+            "damaged",
+        ),
+        (header(b"__import__('os').getcwd()"), "is damaged"),
+    ],
+)
+def test_a_file_that_is_no_array(place, content, said):
+    (place / "actions" / "0.npy").write_bytes(content)
+    with pytest.raises(RunDirectoryError, match=said):
+        read_actions(place, 0)
+
+
+def test_arrays_of_something_else(place):
+    np.save(place / "actions" / "0.npy", np.array(["a", "b"]))
+    np.save(place / "actions" / "1.npy", np.array(1.0))
+    np.save(place / "traces" / "0.npy", np.zeros(3))
+    for number in (0, 1):
+        with pytest.raises(RunDirectoryError, match="not actions"):
+            read_actions(place, number)
+    with pytest.raises(RunDirectoryError, match="not steps"):
+        read_steps(place, 0)
+
+
+def test_what_is_no_file(place):
+    os.mkfifo(place / "actions" / "0.npy")
+    (place / "actions" / "1.npy").mkdir()
+    for number in (0, 1):
+        with pytest.raises(RunDirectoryError, match=r"regular file|damaged|cannot be read"):
+            read_actions(place, number)
