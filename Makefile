@@ -11,7 +11,7 @@ RERUNS ?= 0
 
 .PHONY: help setup demo test check docs pins bench soak clean
 help:
-	@echo "make demo   see scripted experts solve ten manipulation tasks"
+	@echo "make demo   see scripted experts solve ten manipulation tasks, and watch an episode"
 	@echo "make test   run the tests; JOBS=1 one after the other"
 	@echo "make check  linter, types, layers, documentation"
 	@echo "make bench  benchmarks: ratios, measured side by side"
@@ -19,14 +19,14 @@ help:
 
 setup: $(READY)
 
-# What a user has: EnvHub and the plugin, without the simulator, which its runtime brings.
+# What a user has: EnvHub with its videos and the plugins, without simulators: runtimes bring them.
 BASE := .venv/.base
 $(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyproject.toml .ci/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "EnvHub needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
-	  --editable . --editable plugins/metaworld --editable plugins/libero
+	  --editable '.[video]' --editable plugins/metaworld --editable plugins/libero
 	@touch $@
 
 $(READY): $(BASE)
@@ -59,9 +59,18 @@ else
 TEST_NEEDS := $(READY)
 endif
 
+# A Meta-World episode can be watched where OpenGL draws, one of the example benchmark everywhere.
+DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 demo: $(BASE)
 	$(BIN)/envhub list
-	$(BIN)/envhub eval metaworld --suite mt10 --policy expert
+	$(BIN)/envhub eval metaworld --suite mt10 --policy expert --out $(DEMO)/metaworld
+	$(BIN)/envhub report $(DEMO)/metaworld --videos drawer-open-v3:0 --every 8
+	$(BIN)/envhub eval ./docs/examples/reach --policy ./docs/examples/policies/steer.py --episodes 4 --env-arg size=256 \
+	  --controls random --video 4 --quiet --out $(DEMO)/reach
+	@$(BIN)/envhub report $(DEMO) >/dev/null
+	@echo
+	@echo "Watch an episode: open this page in a browser (xdg-open FILE), and click a video in it:"
+	@echo "$(CURDIR)/$(DEMO)/reach/report.html"
 
 test: $(TEST_NEEDS)
 	$(BIN)/pytest --numprocesses=$(JOBS) --maxprocesses=8 --dist=loadgroup --reruns=$(RERUNS) -rR
@@ -83,7 +92,7 @@ pins: $(READY)
 	done
 
 bench: $(SIM)
-	@for script in intervals sandbox start transport lockstep chunks affinity scale hub metaworld libero videos; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in intervals sandbox start transport lockstep chunks affinity scale hub metaworld libero videos demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

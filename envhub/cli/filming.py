@@ -37,7 +37,8 @@ def film(
 
 
 def _show(done: int, total: int) -> None:
+    noun = "video" if total == 1 else "videos"
     if sys.stderr.isatty():
-        echo_error(f"\r{done}/{total} videos drawn" + ("\n" if done == total else ""), end="")
+        echo_error(f"\r{done}/{total} {noun} drawn" + ("\n" if done == total else ""), end="")
     elif done == total:
-        echo_error(f"{total} videos drawn")
+        echo_error(f"{total} {noun} drawn")
