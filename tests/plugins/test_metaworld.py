@@ -554,6 +554,7 @@ def test_the_command_line_describes_it_without_a_simulator(no_simulator, command
 @needs_metaworld
 @needs_egl
 @needs_sandbox
+@pytest.mark.timeout(600)  # a dozen processes import the simulator
 def test_it_passes_every_check_without_a_waiver():
     code, answer = check("metaworld", "--task", "reach-v3", "--env-arg", "size=64")
     assert (code, failures(answer)) == (0, []), answer

@@ -1,8 +1,11 @@
 """`envhub check`, thoroughly: the whole zoo in workers, LIBERO, and simulators of other people."""
 
+import re
+
 import pytest
 from support import libero_setup as libero
 from support.needs import needs_egl, needs_index, needs_libero, needs_sandbox
+from support.paths import DOCS
 from support.simulators import SIMULATORS
 from support.zoo import GOOD, INLINE, PROCESSES, ZOO, check, failures
 
@@ -10,6 +13,10 @@ from envhub.testing import check_benchmark
 
 pytestmark = pytest.mark.soak
 
+PAGE = (DOCS / "checks.md").read_text(encoding="utf-8")
+SECTION = PAGE.partition("## What it finds elsewhere")[2]
+FOUND = dict(re.findall(r"^\| (\w+) \| (`.*`) \|$", SECTION, re.MULTILINE))
+"""The checks that fail, by the name of the env file."""
 LOADED = {"loads", "env-made", "reset-works", "step-works"}
 
 
@@ -32,8 +39,10 @@ def test_libero_passes_without_a_waiver(monkeypatch):
 
 @needs_egl
 @needs_index
-@pytest.mark.parametrize("name", sorted(path.name for path in SIMULATORS.iterdir()))
-def test_simulators_of_other_people_end_with_a_report(name):
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_simulators_of_other_people_end_with_the_report_that_the_page_shows(name):
     report = check_benchmark(SIMULATORS / name, quick=True)
     assert {check for check in LOADED if report.status(check) != "passed"} == set(), report.failures
     assert report.count("passed") > 30
+    found = {result.check.name for result in report.failures}
+    assert sorted(found) == sorted(FOUND[name].strip("`").split("`, `"))

@@ -209,7 +209,7 @@ CHECKS: tuple[Check, ...] = (
         ),
         (
             "success-boolean", "error", "The success is a bool.",
-            "A number between 0 and 1 is refused; texts and floats are misread.",
+            "Numbers other than 0 and 1 are refused, and code that tests `is True` misses 1.0.",
             "Write bool(...) around it.",
         ),
         (

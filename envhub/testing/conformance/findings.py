@@ -6,13 +6,13 @@ from envhub.testing.conformance.report import FIGURES, Result, Status
 from envhub.wire.messages import Probed
 
 _REQUIRED = frozenset({
-    "loads", "env-made", "spaces-supported", "reset-works", "step-works", "observation-keys",
-    "observation-shape", "reopens",
+    "loads", "env-made", "spaces-supported", "reset-works", "step-works", "observation-shape",
+    "reopens",
 })  # fmt: skip
 """Without these the other inspections could only fail too."""
 _LARGEST = 1e12
 """Seconds, milliseconds or MB; a worker could claim anything."""
-_READ = ("observation-dtype",)
+_READ = ("observation-keys", "observation-dtype")
 """Without these the other inspections may fail too."""
 
 

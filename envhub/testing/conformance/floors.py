@@ -38,7 +38,7 @@ def _measure(
     floor: bool,
 ) -> None:
     try:
-        records = _play(settings, policy, suite, task.name)
+        records = _play(settings, policy, suite, task)
     except ContractError as exc:
         findings.failed("step-works", f"The policy {policy!r} cannot be evaluated: {exc}")
         return
@@ -61,16 +61,18 @@ def _measure(
     findings.judge(check, seen_rate if wrong else None)
 
 
-def _play(settings: Settings, policy: str, suite: str, task: str) -> list[EpisodeRecord]:
+def _play(settings: Settings, policy: str, suite: str, task: Task) -> list[EpisodeRecord]:
+    length = task.horizon if policy == EXPERT else min(task.horizon, settings.effort.length)
     with scratch_directory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # errors are read from the records
         run = evaluate(
             settings.ref,
             policy,
             suites=(suite,),
-            tasks=(task,),
+            tasks=(task.name,),
             episodes=settings.effort.episodes,
             seed=settings.seed,
+            max_steps=length,
             workers=0 if settings.inline else 1,
             env_args=settings.env_args,
             limits=settings.limits,

@@ -28,7 +28,9 @@ _BLAMED = {
     "accesses": "loads",
 }
 """The check that fails if a worker cannot answer an inspection: it died, hung or raised."""
-_UNPLAYABLE = ("horizon", "reward-finite", "success-boolean", "observation-dtype")
+_UNPLAYABLE = (
+    "horizon", "reward-finite", "success-boolean", "observation-keys", "observation-dtype",
+)  # fmt: skip
 """Without these an evaluation is refused, or its episodes could only be errors."""
 _OWN_PROCESS = (
     "listing-light", "no-gl-before-reset", "same-in-other-process", "no-network", "writes-scratch",

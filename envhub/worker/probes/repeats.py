@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -33,13 +32,18 @@ OBSERVING, RENDERING = "observing-equal", "render-changes-nothing"
 
 def inspect_repeats(subject: Subject, notes: Notes) -> None:
     """Play the same episode again and again, each time under other circumstances."""
-    with ExitStack() as stack:
-        used = stack.enter_context(subject.open(notes))
+    with subject.open(notes) as used:
         first, second = _first_step(subject, used), _first_step(subject, used)
         if not notes.judge(RESET, _told("Two resets with the same seed differ in", first, second)):
             return
         trace, again = play(subject, used), play(subject, used)
-        fresh = stack.enter_context(subject.open(notes))
+        later = again
+        if trace == again:
+            for number in (1, 2):
+                play(subject, used, seed=subject.seed + number, index=number)
+            later = play(subject, used)
+    # One env at a time, as in an evaluation: many simulators draw into each other's windows.
+    with subject.open(notes) as fresh:
         elsewhere = _play_new(subject, fresh)
         if trace not in (again, elsewhere):
             notes.judge(TRAJECTORY, _told("The same seed and actions differ in", trace, again))
@@ -47,23 +51,34 @@ def inspect_repeats(subject: Subject, notes: Notes) -> None:
         notes.judge(TRAJECTORY, None)
         if not notes.judge(FRESH, _told("Another env differs in", trace, elsewhere)):
             return
-
-        def replay(seed: int | None = None, index: int = 0, before: Before = _nothing) -> Trace:
-            if trace == again:
-                return play(subject, fresh, seed=seed, index=index, before=before)
-            with subject.open(notes) as env:  # a used one would differ anyway
-                return _play_new(subject, env, seed=seed, index=index, before=before)
-
-        _check_generators(trace, replay, notes)
-        _check_observing(fresh, trace, replay, notes)
-        _check_rendering(fresh, trace, replay, notes)
-        _check_seeds(subject, trace, replay, notes)
-        if trace == again:
-            for number in (1, 2):
-                play(subject, used, seed=subject.seed + number, index=number)
-            again = play(subject, used)
-        _check_used(subject, trace, again, notes)
+        _check_circumstances(subject, fresh, trace, notes, leaky=trace != again)
+    _check_used(subject, trace, later, notes)
     notes.trace = trace
+
+
+def _check_circumstances(
+    subject: Subject, fresh: AnyEnv, trace: Trace, notes: Notes, *, leaky: bool
+) -> None:
+    """Play the episode again, with one thing changed each time.
+
+    Args:
+        subject: The task.
+        fresh: An env that has played the episode once.
+        trace: The episode.
+        notes: Gets what is found.
+        leaky: Whether an env that was used differs anyway, so that each time needs a new one.
+    """
+
+    def replay(seed: int | None = None, index: int = 0, before: Before = _nothing) -> Trace:
+        if not leaky:
+            return play(subject, fresh, seed=seed, index=index, before=before)
+        with subject.open(notes) as env:
+            return _play_new(subject, env, seed=seed, index=index, before=before)
+
+    _check_generators(trace, replay, notes)
+    _check_observing(fresh, trace, replay, notes)
+    _check_rendering(fresh, trace, replay, notes)
+    _check_seeds(subject, trace, replay, notes)
 
 
 def record_trace(subject: Subject, notes: Notes) -> None:

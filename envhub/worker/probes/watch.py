@@ -15,6 +15,8 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CHANGING = {"os.mkdir": 0, "os.remove": 0, "os.rmdir": 0, "os.rename": 1, "os.symlink": 1}
 """Events of changes to the file system, and which of their arguments is the path."""
 _FREE = ("/dev/", "/proc/")
+_OWN = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "MPLCONFIGDIR")
+"""Variables of a worker that name directories it may write to."""
 
 _written: dict[str, None] = {}
 _connected: dict[str, None] = {}
@@ -56,6 +58,6 @@ def _note_path(path: Any) -> None:
     if not isinstance(path, str) or "__pycache__" in path:
         return
     full = os.path.realpath(path)
-    scratch = os.path.realpath(os.environ.get("HOME", "/nowhere"))
-    if not full.startswith((f"{scratch}/", *_FREE)) and full != scratch:
+    own = [os.path.realpath(os.environ[name]) for name in _OWN if os.environ.get(name)]
+    if not f"{full}/".startswith((*(f"{place}/" for place in own), *_FREE)):
         _written[full] = None
