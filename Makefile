@@ -53,8 +53,20 @@ AXE := .venv/.axe
 $(AXE): $(READY)
 	npm install --silent --no-audit --no-fund --ignore-scripts --prefix .venv/axe axe-core@4.14.0
 	@touch $@
+# LeRobot has an environment of its own, which takes torch from .venv: .venv comes last on its path.
+# The published torchvision is built for CUDA, and its fake kernels cannot be registered beside a
+# torch for the CPU; the networks in the tests use none of them.
+LEROBOT := .venv-lerobot
+$(LEROBOT)/.ready: $(TORCH) .ci/lerobot.txt
+	test -x $(LEROBOT)/bin/python || $(BIN)/python -m venv $(LEROBOT)
+	$(LEROBOT)/bin/python -m pip install --quiet --no-deps --requirement .ci/lerobot.txt
+	@packages=$$($(LEROBOT)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  $(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$packages/beside.pth"; \
+	  : > "$$packages/torchvision/_meta_registrations.py"
+	@touch $@
+
 ifeq ($(ENVHUB_REQUIRE_ALL),1)
-TEST_NEEDS := $(READY) $(SIM) $(TORCH) $(AXE)
+TEST_NEEDS := $(READY) $(SIM) $(TORCH) $(AXE) $(LEROBOT)/.ready
 else
 TEST_NEEDS := $(READY)
 endif
@@ -99,4 +111,4 @@ soak: $(READY)
 	$(BIN)/pytest -m soak --timeout=3600 tests/soak
 
 clean:
-	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(LEROBOT) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -138,6 +138,7 @@ def evaluate(
     max_steps: int | None = None,
     env_args: Mapping[str, Argument] | None = None,
     policy_args: Mapping[str, Argument] | None = None,
+    policy_python: str | Path | None = None,
     limits: Limits | None = None,
     retries: int = 1,
     max_errors: int = MAX_ERRORS,
@@ -165,6 +166,8 @@ def evaluate(
         max_steps: A horizon that replaces the tasks' own.
         env_args: Arguments of the benchmark's function that makes envs.
         policy_args: Arguments of the policy's factory.
+        policy_python: An interpreter for the policy's own process, such as
+            `policy/.venv/bin/python`; None: this one, or as its file declares.
         limits: Seconds after which a process that does not answer is ended.
         retries: How often an episode that failed is run again before its failure is recorded.
         max_errors: Equal errors in a row, before any episode was played to its end, that stop the
@@ -198,6 +201,7 @@ def evaluate(
         max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
         env_args=check_values("env_args", env_args),
         policy_args=check_values("policy_args", policy_args),
+        policy_python=_interpreter(policy_python),
         limits=check_limits(limits),
         retries=check_whole("retries", retries, 0),
         max_errors=check_whole("max_errors", max_errors, 1),
@@ -326,6 +330,14 @@ def _consent(
     named = None if benchmark is None else check_reference(benchmark, "benchmark")
     given = check_values("env_args", env_args)
     return Consent(caller, named, given, workers, _source_options(caller, source))
+
+
+def _interpreter(policy_python: str | Path | None) -> str | None:
+    """Return an interpreter as text; a `Path` names a file, and text may name a command."""
+    path = check_path("policy_python", policy_python)
+    if isinstance(policy_python, str):
+        return policy_python
+    return None if path is None else str(path.absolute())
 
 
 def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:

@@ -78,9 +78,9 @@ Source = PluginSource | FileSource
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The interpreter that workers run on: this one, or that of a runtime."""
+    """The interpreter of a process: this one, that of a runtime, or one that the user names."""
 
-    kind: Literal["here", "isolated"] = "here"
+    kind: Literal["here", "isolated", "named"] = "here"
     python: str = sys.executable
     key: str | None = None
     """The key of the runtime."""
@@ -183,3 +183,7 @@ class PolicyFacts:
     needs: tuple[str, ...] | None
     format: PolicyFormat
     batch: int | None
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What else a run is to record of it, such as the device that it runs on."""
+    remarks: tuple[str, ...] = ()
+    """Sentences for the user."""

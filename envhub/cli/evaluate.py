@@ -53,6 +53,12 @@ from envhub.results.videos import first_episodes
     help="Argument for the policy's factory; JSON if it parses, else text. Repeatable.",
 )
 @click.option(
+    "--policy-python",
+    metavar="PATH",
+    show_default="this one, or as the policy's file declares",
+    help="Interpreter of the policy's process, such as policy/.venv/bin/python.",
+)
+@click.option(
     "--suite",
     "suites",
     multiple=True,
@@ -218,6 +224,7 @@ def _request(
     watcher: Watcher,
     policy: str | None,
     policy_args: dict[str, Argument],
+    policy_python: str | None,
     suites: tuple[str, ...],
     tasks: tuple[str, ...],
     episodes: int | None,
@@ -246,6 +253,7 @@ def _request(
         max_steps=max_steps,
         env_args=env_args,
         policy_args=policy_args,
+        policy_python=policy_python,
         limits=limits,
         retries=retries,
         max_errors=max_errors,

@@ -21,7 +21,7 @@ from envhub.policies.caller import Chunks, PolicyCaller
 from envhub.policies.contract import Context
 from envhub.policies.load import ObservationView, context_of, make_caller, wrap_policy
 from envhub.tracebacks import place_of, trace_of
-from envhub.types import HERE, PolicyFacts, PolicySource, PolicySpec
+from envhub.types import PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.spaces import Spaces
 
 
@@ -82,7 +82,7 @@ def make_process_actor(job: Job, poller: WorkerPoller) -> ProcessActor:
     """
     assert isinstance(job.policy, PolicySource)
     # A policy of the benchmark may need the packages of the benchmark's runtime.
-    interpreter = job.spec.interpreter if job.in_worker else HERE
+    interpreter = job.spec.interpreter if job.in_worker else job.policy_interpreter
     spec = PolicySpec(job.limits, interpreter, str(job.directory))
     return ProcessActor(job.policy, job.benchmark, spec, poller, _policy_log(job))
 
@@ -252,6 +252,7 @@ class InlineActor:
         assert index is not None
         _, caller, view = self._known[index]
         if batch[0].converted is not None:  # the policy is shown all of it
+            caller.check_space(batch[0].converted)
             view = ObservationView(batch[0].converted, None)
         contexts = [self._context(caller, slot) for slot in batch]
         return caller.act(view.batch(batch, Slot.value), contexts)

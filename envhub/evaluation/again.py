@@ -107,7 +107,7 @@ def prepared_again(
     """
     request, manifest = _request(run, consent)
     if policy is not None:
-        request = replace(request, policy=policy, policy_args={})
+        request = replace(request, policy=policy, policy_args={}, policy_python=None)
     ref = reference_of(manifest) if consent.benchmark is None else consent.benchmark
     source = find_source(ref, request.options, message=watcher.message)
     files = identify(source)

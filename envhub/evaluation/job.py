@@ -11,7 +11,7 @@ from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.plan import Plan
 from envhub.options import Limits
 from envhub.records import Episode
-from envhub.types import WorkerSpec
+from envhub.types import HERE, Interpreter, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class Job:
     logs: Path | None = None
     directory: Path = field(default_factory=Path.cwd)
     """Where the policy's process runs."""
+    policy_interpreter: Interpreter = HERE
+    """The interpreter of the policy's process, unless workers make the policy."""
     broken: Mapping[str, WorkerRaised] = field(default_factory=dict)
     """The tasks whose envs cannot be made, and why."""
 
@@ -53,8 +55,9 @@ class Job:
 
     @property
     def shared(self) -> bool:
-        """Whether workers run unconfined in this interpreter, so that they can load user code."""
-        return self.spec.confinement is None and self.spec.interpreter.kind == "here"
+        """Whether workers run unconfined in the policy's interpreter, so that they can load it."""
+        interpreters = {self.spec.interpreter.kind, self.policy_interpreter.kind}
+        return self.spec.confinement is None and interpreters == {"here"}
 
 
 @dataclass(slots=True)

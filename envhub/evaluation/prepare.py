@@ -19,9 +19,10 @@ from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.machine import resources
 from envhub.policies.find import BUILTIN, find_policy
+from envhub.policies.interpreter import PolicyRuntime, choose_interpreter
 from envhub.records import Episode
 from envhub.results.manifest import describe_policy, foresee_policy, make_manifest
-from envhub.types import Source, WorkerSpec, confinement_of
+from envhub.types import HERE, PolicySource, Source, WorkerSpec, confinement_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class Prepared:
     """A `PolicySource`, or a policy object of the caller."""
     in_worker: bool
     """Whether workers can make the policy."""
+    policy_runtime: PolicyRuntime | None
+    """The interpreter of the policy's process; None: it has none of its own."""
     manifest: Mapping[str, Any]
     """The content of `run.json`."""
 
@@ -52,7 +55,7 @@ class Prepared:
             logs: Where the output of workers goes.
             worked: Whether another episode was played to its end before.
         """
-        workers = self.request.workers
+        workers, runtime = self.request.workers, self.policy_runtime
         if workers is None:
             workers = auto_workers(self.benchmark.memory_mb, len(episodes))
         return Job(
@@ -68,6 +71,7 @@ class Prepared:
             worked=worked,
             directory=self.request.directory,
             logs=logs,
+            policy_interpreter=runtime.interpreter if runtime else HERE,
             broken=self.worker.broken,
         )
 
@@ -140,20 +144,24 @@ def prepare(
         plan = _plan(request, worker, watcher)
         policy, in_worker = _policy(request, worker.loaded.benchmark, source)
         _check_controls(request, worker.loaded.benchmark)
+        runtime = _policy_runtime(request, policy, watcher, in_worker=in_worker)
         manifest = make_manifest(
             ref=request.ref,
             spec=worker.spec,
             loaded=worker.loaded,
             files=files,
             planned=plan.to_json(worker.loaded.benchmark.reuse),
-            policy=describe_policy(request.policy, policy, request.policy_args, request.directory),
+            policy={
+                **describe_policy(request.policy, policy, request.policy_args, request.directory),
+                "runtime": runtime.to_json() if runtime else None,
+            },
             retries=request.retries,
             inline=request.workers == 0,
         )
     except BaseException:
         close_workers([worker.remote.worker], limit=request.limits.close)
         raise
-    return Prepared(request, worker, plan, policy, in_worker, manifest)
+    return Prepared(request, worker, plan, policy, in_worker, runtime, manifest)
 
 
 def auto_workers(memory_mb: int, episodes: int) -> int:
@@ -212,3 +220,23 @@ def _policy(request: EvalRequest, benchmark: Benchmark, source: Source) -> tuple
     if request.policy_args:
         raise UsageError("policy_args need a policy given by name; this one is an object.")
     return request.policy, False
+
+
+def _policy_runtime(
+    request: EvalRequest, policy: Any, watcher: Watcher, *, in_worker: bool
+) -> PolicyRuntime | None:
+    """Choose the interpreter of a policy of the user, which has a process of its own."""
+    if in_worker or not isinstance(policy, PolicySource):
+        if request.policy_python is None:
+            return None
+        problem = "runs where the benchmark does" if in_worker else "is an object of this program"
+        raise UsageError(
+            f"--policy-python is for a policy with a process of its own; this one {problem}. "
+            "Leave it out."
+        )
+    return choose_interpreter(
+        policy,
+        request.policy_python,
+        inline=request.workers == 0,
+        progress=watcher.progress,
+    )

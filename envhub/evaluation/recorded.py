@@ -58,6 +58,7 @@ def request_of(
     return EvalRequest(
         ref=benchmark["ref"],
         policy=policy["path"] or policy["ref"],
+        policy_python=(policy.get("runtime") or {}).get("path"),
         suites=tuple(plan["suites"]),
         tasks=tuple(task for tasks in plan["suites"].values() for task in tasks),
         episodes=plan["episodes"],

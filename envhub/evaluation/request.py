@@ -21,6 +21,8 @@ class EvalRequest:
     ref: str
     policy: Any = "random"
     """The name of a policy, or a policy object."""
+    policy_python: str | None = None
+    """The interpreter of the policy's own process; None: this one, or as its file declares."""
     suites: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     episodes: int | None = None

@@ -23,6 +23,7 @@ from envhub.evaluation.recorded import (
 )
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.plugins import Plugins
+from envhub.policies.checkpoint import find_checkpoint, is_checkpoint
 from envhub.records import Episode, EpisodeRecord
 from envhub.results.journal import (
     Journal,
@@ -179,6 +180,9 @@ def _evaluate(
     """
     check_key()
     files = _identify(source, directory)
+    if is_checkpoint(request.policy):  # fetched now, with the user's token if that is asked for
+        private = request.options.private
+        find_checkpoint(request.policy, private=private, progress=watcher.progress)
     if before is not None:
         check_same(before, foresee(request, files), directory)
         if _is_finished(before, directory) and not os.access(directory, os.W_OK):
@@ -224,7 +228,8 @@ def _renewed(manifest: Mapping[str, Any], before: Mapping[str, Any] | None) -> d
     """What `run.json` is to say of a run that is begun, or continued."""
     if before is None:
         return dict(manifest)
-    policy = {key: before["policy"][key] for key in ("batch", "placement")}
+    kept = ("batch", "placement", "about")
+    policy = {key: before["policy"][key] for key in kept if key in before["policy"]}
     return {
         **manifest,
         "created": before["created"],
@@ -251,6 +256,15 @@ def _play_and_record(
     plugins: Plugins,
 ) -> Run:
     engine: Engine | None = None
+    remarks: list[str] = []
+
+    def on_poll() -> None:
+        facts = engine.facts if engine is not None else None
+        for remark in facts.remarks if facts else ():
+            if remark not in remarks:
+                remarks.append(remark)
+                watcher.message(remark)
+        watcher.refresh()
 
     def on_start(started: Engine) -> None:
         nonlocal engine
@@ -273,7 +287,7 @@ def _play_and_record(
             journal.logs,
             on_record,
             on_start=on_start,
-            on_poll=watcher.refresh,
+            on_poll=on_poll,
             worked=len(missing) < len(prepared.plan.episodes),
         )
     finally:
@@ -286,7 +300,8 @@ def _finish(
     journal: Journal, run: Run, facts: PolicyFacts | None, plugins: Plugins, watcher: Watcher
 ) -> Run:
     if facts is not None:
-        policy = {**run.info["policy"], "batch": facts.batch, "placement": facts.placement}
+        told = {"batch": facts.batch, "placement": facts.placement, "about": dict(facts.about)}
+        policy = {**run.info["policy"], **told}
         run = Run(run.directory, seal({**run.info, "policy": policy}))
         journal.write("run.json", run.info)
     summary = run.summary()

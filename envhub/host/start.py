@@ -119,7 +119,7 @@ def _start_policy(spec: PolicySpec, ends: Ends) -> Child:
     python = python_for(spec.interpreter, "envhub.worker.__main__")
     return spawn(
         [*python, "policy", str(ends.channel), str(os.getpid()), str(ends.scratch)],
-        env=user_variables(isolated=spec.interpreter.kind == "isolated"),
+        env=user_variables(isolated=spec.interpreter.kind != "here"),
         cwd=Path(spec.directory),
         output=ends.output,
         pass_fds=(ends.channel,),

@@ -46,6 +46,12 @@ class PolicyCaller:
         self._castable = self._dtype
         self._range = _range(self._dtype)
 
+    def check_space(self, space: Space[Any]) -> None:
+        """Show the policy the space of observations that the benchmark's own code converts."""
+        check = getattr(self._policy, "check_space", None)
+        if check is not None:
+            check(space)
+
     def start(self, episode: Context) -> None:
         """Tell the policy that an episode begins."""
         start = getattr(self._policy, "start", None)

@@ -72,7 +72,9 @@ def facts_of(policy: Any, leaves: Sequence[str]) -> PolicyFacts:
     if batch is not None and not whole:
         raise ContractError(f"{name}.batch must be a positive whole number or None: {batch!r}.")
     needs = _needed(name, getattr(policy, "needs", None), leaves)
-    return PolicyFacts(placement, needs, format_, batch)
+    about = {str(k): str(v) for k, v in dict(getattr(policy, "about", {})).items()}
+    remarks = tuple(map(str, getattr(policy, "remarks", ())))
+    return PolicyFacts(placement, needs, format_, batch, about, remarks)
 
 
 def _needed(name: str, needs: Any, leaves: Sequence[str]) -> tuple[str, ...] | None:

@@ -10,6 +10,7 @@ from envhub.discovery import find
 from envhub.errors import UnknownName, UsageError
 from envhub.files import expand_home
 from envhub.options import Argument
+from envhub.policies.checkpoint import find_checkpoint, is_checkpoint, policy_of
 from envhub.refs import PathRef
 from envhub.sources.find import locate
 from envhub.types import FileSource, PolicySource, Source, confinement_of
@@ -54,7 +55,7 @@ def find_policy(
 
     Args:
         text: `random` or `zero`; a policy of the benchmark; an installed one, `name[:argument]`;
-            `./policy.py[:name]`; or `package.module:name`.
+            `./policy.py[:name]`; `package.module:name`; or `lerobot:DIRECTORY`, a checkpoint.
         benchmark: The benchmark that the policy is evaluated on.
         source: The benchmark's code.
         args: Arguments for the policy's factory.
@@ -66,6 +67,8 @@ def find_policy(
     Raises:
         UsageError: No policy has this name.
     """
+    if is_checkpoint(text):
+        return policy_of(find_checkpoint(text), args), False
     if text in BUILTIN:
         return PolicySource("envhub.policies.builtin", BUILTIN[text], dict(args)), True
     if text in benchmark.policies:

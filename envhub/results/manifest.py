@@ -18,6 +18,7 @@ from envhub.errors import RunDirectoryError
 from envhub.machine.facts import describe_host
 from envhub.machine.gl_devices import used_devices
 from envhub.options import Argument
+from envhub.policies.checkpoint import find_checkpoint, is_checkpoint
 from envhub.refs import PathRef
 from envhub.results.journal import FORMAT
 from envhub.sandbox.differences import conditions, differences
@@ -100,6 +101,7 @@ def describe_policy(
         directory: Where relative paths in the arguments begin; None: this process's directory.
     """
     named = isinstance(policy, PolicySource)
+    checkpoint = find_checkpoint(requested) if is_checkpoint(requested) else None
     # Only a file that the user named. One of the benchmark's is among the benchmark's files, and
     # is found by its name, so that it stays as confined as the benchmark.
     of_user = named and isinstance(policy.module, FileSource) and is_path(requested)
@@ -107,14 +109,16 @@ def describe_policy(
     return {
         "kind": "named" if named else "object",
         "ref": requested if named else type(policy).__qualname__,
-        "path": f"{path}:{policy.name}" if path else None,
+        "path": checkpoint.path if checkpoint else f"{path}:{policy.name}" if path else None,
         "sha256": _hash_policy(path) if path else None,
         "imports": hash_siblings(path) if path else {},
         "args": dict(args),
         "files": _hash_named_files(args, directory),
         "directory": str((directory or Path()).absolute()),
+        "checkpoint": checkpoint.to_json() if checkpoint else None,
         "batch": None,
         "placement": None,
+        "about": {},
     }
 
 
@@ -125,12 +129,14 @@ def foresee_policy(
     if not isinstance(asked, str):
         return {"kind": "object"}
     path = _locate_policy(asked) if is_path(asked) else None
+    checkpoint = find_checkpoint(asked) if is_checkpoint(asked) else None
     return {
         "kind": "named",
         "sha256": _hash_policy(path) if path else None,
         "imports": hash_siblings(path) if path else {},
         "args": dict(args),
         "files": _hash_named_files(args, directory),
+        "checkpoint": checkpoint.to_json() if checkpoint else None,
     }
 
 
@@ -190,7 +196,7 @@ def check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Pat
     """
     old, new = _question(before), _question(now)
     for words, value in new.items():
-        if _canonical(old[words]) != _canonical(value):
+        if words in old and _canonical(old[words]) != _canonical(value):
             raise _difference(words, old[words], value, directory)
 
 
@@ -229,9 +235,19 @@ def _question(manifest: Mapping[str, Any]) -> dict[str, Any]:
         tasks = (task for suite in parts["suite"].values() for task in suite)
         parts["order of tasks"] = list(dict.fromkeys(tasks))
     policy = manifest["policy"]
-    if "path" in policy:  # a file may have moved
+    if policy.get("checkpoint"):
+        parts["file of the checkpoint"] = policy["checkpoint"]["files"]
+    elif "path" in policy:  # a file may have moved
         function = policy["path"] and policy["path"].rpartition(":")[2]
         parts["policy"] = f"{function} of a file" if function else policy["ref"]
+    if policy.get("runtime"):  # runs that were begun before it was recorded have none
+        runtime = policy["runtime"]
+        parts |= {
+            "interpreter of the policy": runtime["kind"],
+            "runtime of the policy": runtime["key"],
+            "Python of the policy": runtime["python"],
+            "policy's package": runtime["packages"],
+        }
     if "benchmark" in manifest:  # runs that were begun before there were any have none
         parts["--env-var"] = manifest["benchmark"].get("env_vars", [])
     if "protocol" in manifest:

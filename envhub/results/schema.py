@@ -57,6 +57,24 @@ class PlanFields(TypedDict):
     tasks: dict[Name, TaskFields]
 
 
+class PolicyRuntimeFields(TypedDict):
+    """The interpreter of the policy's own process."""
+
+    kind: Literal["here", "isolated", "named"]
+    key: str | None
+    path: str | None
+    python: str
+    packages: dict[str, str]
+
+
+class CheckpointFields(TypedDict):
+    """The checkpoint that the policy was made of."""
+
+    repo: str | None
+    commit: str | None
+    files: dict[str, str]
+
+
 class PolicyFields(TypedDict):
     """Which policy was evaluated."""
 
@@ -68,8 +86,11 @@ class PolicyFields(TypedDict):
     args: dict[str, Argument]
     files: dict[str, str]
     directory: str
+    checkpoint: NotRequired[CheckpointFields | None]
     batch: int | None
     placement: Placement | None
+    about: NotRequired[dict[str, str]]
+    runtime: NotRequired[PolicyRuntimeFields | None]
 
 
 class RuntimeFields(TypedDict):

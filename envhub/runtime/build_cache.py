@@ -54,13 +54,21 @@ class Built:
     whole: bool
 
 
-def ensure(kind: str, key: str, build: Build, *, message: Say = lambda _: None) -> Path:
+def ensure(
+    kind: str,
+    key: str,
+    build: Build,
+    *,
+    tag: str = sys.implementation.cache_tag,
+    message: Say = lambda _: None,
+) -> Path:
     """Return the directory of a key; build it if it is missing or damaged.
 
     Args:
         kind: The parent directory in the cache.
         key: The name of the directory there.
         build: Fills the directory; called in one process at a time.
+        tag: Of the names of its compiled modules.
         message: Receives a message about damage, or about waiting for another process.
 
     Raises:
@@ -76,7 +84,7 @@ def ensure(kind: str, key: str, build: Build, *, message: Say = lambda _: None) 
             if place.exists():
                 message(f"{place} is damaged: rebuilding it.")
             _remove_all(place)
-            _build(place, build)
+            _build(place, build, tag)
     except OSError as exc:
         raise RuntimeUnavailable(
             f"{exc.filename or place} cannot be written: {exc.strerror or exc}.",
@@ -89,7 +97,7 @@ def is_whole(place: Path) -> bool:
     """Whether a directory is unchanged since it was built."""
     about = _read(place)
     try:
-        return about is not None and about["listing"] == _listing(place)
+        return about is not None and about["listing"] == _listing(place, about["tag"])
     except OSError:  # another process is removing it
         return False
 
@@ -128,7 +136,7 @@ def size_of(place: Path) -> int:
     return sum(status.st_size for _, status in walk_tree(str(place)))
 
 
-def _build(place: Path, build: Build) -> None:
+def _build(place: Path, build: Build, tag: str) -> None:
     """Build in a temporary directory and move it, so that `place` is whole or does not exist."""
     with staged_tree(place.parent, f".{place.name}-") as staged:
         about = build(staged)
@@ -136,7 +144,8 @@ def _build(place: Path, build: Build) -> None:
         content = {
             "format": _FORMAT,
             "built": datetime.now(UTC).isoformat(timespec="seconds"),
-            "listing": _listing(staged),
+            "listing": _listing(staged, tag),
+            "tag": tag,
             **about,
         }
         staged.chmod(0o755)
@@ -150,27 +159,28 @@ def _read(place: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     valid = isinstance(about, dict) and about.get("format") == _FORMAT and "listing" in about
-    return about if valid else None
+    # Those of earlier versions are of this interpreter.
+    return {"tag": sys.implementation.cache_tag, **about} if valid else None
 
 
-def _listing(place: Path) -> str:
+def _listing(place: Path, tag: str) -> str:
     """Return the digest of all paths below a directory and their attributes."""
     top = str(place)
     entries = {path[len(top) :]: (path, status) for path, status in walk_tree(top)}
     lines = [
         f"{name}\0{status.st_mode}\0{_attributes(path, status)}"
         for name, (path, status) in entries.items()
-        if name != f"/{_ABOUT}" and ("__pycache__" not in name or _counts(name, entries))
+        if name != f"/{_ABOUT}" and ("__pycache__" not in name or _counts(name, entries, tag))
     ]
     return hashlib.sha256("\n".join(sorted(lines)).encode(errors="surrogateescape")).hexdigest()
 
 
-def _counts(name: str, entries: Container[str]) -> bool:
+def _counts(name: str, entries: Container[str], tag: str) -> bool:
     """Whether an entry counts: not a `__pycache__`, and in one only the compiled modules."""
     folder, cache, inside = f"{name}/".partition("/__pycache__/")
     if not cache:
         return True
-    module = inside.removesuffix(f".{sys.implementation.cache_tag}.pyc/")
+    module = inside.removesuffix(f".{tag}.pyc/")
     return module != inside and "/" not in module and f"{folder}/{module}.py" in entries
 
 

@@ -8,6 +8,7 @@ The text may be foreign, so nothing else is accepted: no addresses, no options, 
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from packaging.markers import InvalidMarker, Marker
@@ -35,10 +36,10 @@ class Pin:
     hashes: tuple[str, ...]
     marker: str | None = None
 
-    @property
-    def applies(self) -> bool:
-        """Whether the marker, if there is one, is true for this interpreter and platform."""
-        return self.marker is None or Marker(self.marker).evaluate()
+    def applies(self, markers: Mapping[str, str] | None = None) -> bool:
+        """Whether the marker, if there is one, is true for an interpreter; None: for this one."""
+        environment = None if markers is None else dict(markers)
+        return self.marker is None or Marker(self.marker).evaluate(environment)
 
     def __str__(self) -> str:
         marker = f" ; {self.marker}" if self.marker else ""
@@ -56,8 +57,12 @@ class Pins:
 
     def here(self) -> "Pins":
         """Return the pins that apply to this interpreter and platform, sorted by name."""
-        applying = sorted((pin for pin in self.pins if pin.applies), key=lambda pin: pin.name)
-        return Pins(tuple(applying), self.build)
+        return self.applying(None)
+
+    def applying(self, markers: Mapping[str, str] | None) -> "Pins":
+        """Return the pins that apply to an interpreter with these markers, sorted by name."""
+        pins = sorted((pin for pin in self.pins if pin.applies(markers)), key=lambda pin: pin.name)
+        return Pins(tuple(pins), self.build)
 
     def text(self) -> str:
         """Return the pins in the format of a file."""

@@ -21,6 +21,7 @@ from envhub.types import HERE, FileSource, Interpreter, Origin, PluginSource, So
 
 if TYPE_CHECKING:
     from envhub.runtime.pins import Pins
+    from envhub.runtime.pythons import Python
 
 Say = Callable[[str], None]
 
@@ -84,6 +85,7 @@ def build(
     name: str,
     line: str,
     plugin: str | None = None,
+    base: "Python | None" = None,
     progress: Say = lambda _: None,
 ) -> Interpreter:
     """Return the interpreter of the runtime for some requirements; build it unless it exists.
@@ -94,20 +96,25 @@ def build(
         name: The benchmark's name.
         line: The command that tries again, for errors.
         plugin: The plugin that declares the benchmark.
+        base: The interpreter that it is built on; None: this one.
         progress: Receives a line for each step that takes long.
 
     Raises:
         RuntimeUnavailable: The runtime cannot be built.
     """
     # Imported here: most benchmarks run on this interpreter.
+    from envhub.runtime.pythons import this_python
     from envhub.runtime.resolve import refuse_python, resolve
     from envhub.runtime.venv import ensure_runtime
 
-    refuse_python(declared.python, name)
-    complete = pins if pins is not None else resolve(declared, name=name, line=line)
+    base = base or this_python()
+    refuse_python(declared.python, name, base)
+    complete = pins if pins is not None else resolve(declared, name=name, line=line, base=base)
     plugins = [*([plugin] if plugin else ()), *(chosen() or ())]
     distributions = [find(plugin).distribution for plugin in plugins]
-    return ensure_runtime(complete, distributions, name=name, line=line, progress=progress)
+    return ensure_runtime(
+        complete, distributions, name=name, line=line, base=base, progress=progress
+    )
 
 
 def requirements_of(

@@ -7,10 +7,6 @@ cached: the same requirements mean the same pins tomorrow, and offline.
 
 import hashlib
 import json
-import os
-import platform
-import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -20,28 +16,33 @@ from packaging.utils import canonicalize_name
 import envhub
 from envhub.errors import ContractError, RuntimeUnavailable
 from envhub.files import cache_home, write_whole
-from envhub.runtime.installed import OWN, meets_python, refuse_foreign_envhub, worker_needs
+from envhub.runtime.installed import OWN, refuse_foreign_envhub, worker_needs
 from envhub.runtime.pins import Pins, parse_pins
+from envhub.runtime.pythons import Python, this_python
 from envhub.runtime.uv import run_uv
 from envhub.sources.requirements import Requirements
 
 
-def resolve(requirements: Requirements, *, name: str, line: str) -> Pins:
+def resolve(
+    requirements: Requirements, *, name: str, line: str, base: Python | None = None
+) -> Pins:
     """Return complete pins for the requirements of an env file and of a worker.
 
     Args:
         requirements: The requirements that the file declares.
         name: The benchmark's name in errors.
         line: The command that tries again, for errors.
+        base: The interpreter that they are for; None: this one.
 
     Raises:
         RuntimeUnavailable: A package is not available, or the requirements conflict.
     """
-    refuse_python(requirements.python, name)
+    base = base or this_python()
+    refuse_python(requirements.python, name, base)
     packages = [Requirement(text) for text in requirements.packages]
     refuse_foreign_envhub((package.name for package in packages), name)
     lines = sorted({*_from_index(packages, name), *worker_needs()})
-    cached = cache_home() / "resolved" / f"{_key(lines)}.txt"
+    cached = cache_home() / "resolved" / f"{_key(lines, base)}.txt"
     if cached.is_file():
         try:
             return parse_pins(cached.read_text(encoding="utf-8"), str(cached))
@@ -53,7 +54,7 @@ def resolve(requirements: Requirements, *, name: str, line: str) -> Pins:
             [
                 *("pip", "compile", "-", "--only-binary", ":all:", "--generate-hashes"),
                 *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"),
-                *("--quiet", "--no-python-downloads", "--python", sys.executable),
+                *("--quiet", "--no-python-downloads", "--python", base.executable),
             ],
             directory=Path(directory),
             stdin="".join(f"{requirement}\n" for requirement in lines),
@@ -80,22 +81,15 @@ def forget(digest: str) -> None:
             path.unlink(missing_ok=True)
 
 
-def here() -> tuple[str, str, str]:
-    """Return the interpreter and the platform that pins and runtimes are valid for."""
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    base = os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
-    return python, f"{sysconfig.get_platform()} {'-'.join(platform.libc_ver())}", base
-
-
-def refuse_python(specifier: str | None, name: str) -> None:
+def refuse_python(specifier: str | None, name: str, base: Python) -> None:
     """Refuse a benchmark that requires another version of Python.
 
     Raises:
-        RuntimeUnavailable: This interpreter has another version.
+        RuntimeUnavailable: The interpreter has another version.
     """
-    if not meets_python(specifier):
+    if not base.meets(specifier):
         raise RuntimeUnavailable(
-            f"{name} requires Python {specifier}; this is {platform.python_version()}, and "
+            f"{name} requires Python {specifier}; this is {base.version}, and "
             "runtimes are built on the interpreter that EnvHub runs on.",
             "Install EnvHub in an interpreter of that version, and run it there.",
             requirement=f"Python {specifier}",
@@ -116,6 +110,6 @@ def _from_index(packages: list[Requirement], name: str) -> list[str]:
     return [str(package) for package in packages if canonicalize_name(package.name) != OWN]
 
 
-def _key(requirements: list[str]) -> str:
-    text = json.dumps([requirements, *here()[:2]])
+def _key(requirements: list[str], base: Python) -> str:
+    text = json.dumps([requirements, base.name, base.platform])
     return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -18,7 +17,7 @@ from envhub.runtime import build_cache
 from envhub.runtime.installed import OWN, refuse_foreign_envhub, worker_needs
 from envhub.runtime.own_packages import copy_packages
 from envhub.runtime.pins import Pins
-from envhub.runtime.resolve import here
+from envhub.runtime.pythons import Python, this_python
 from envhub.runtime.uv import Downloads, run_uv
 from envhub.types import Interpreter
 
@@ -32,6 +31,7 @@ def ensure_runtime(
     *,
     name: str,
     line: str,
+    base: Python | None = None,
     progress: Callable[[str], None],
 ) -> Interpreter:
     """Return the interpreter of a runtime; build the runtime if it is missing or damaged.
@@ -41,45 +41,47 @@ def ensure_runtime(
         distributions: The host's distributions with the plugins that the workers need.
         name: The benchmark's name.
         line: The command that tries again, for errors.
+        base: The interpreter that it is built on; None: this one.
         progress: Receives a line for each step that takes long.
 
     Raises:
         RuntimeUnavailable: The runtime cannot be built.
     """
+    base = base or this_python()
     refuse_foreign_envhub((pin.name for pin in pins.pins), f"The runtime of {name}")
-    complete = _without_own(pins.here())
+    complete = _without_own(pins.applying(base.markers))
     _check_needs(complete, name)
-    key = key_of(complete)
+    key = key_of(complete, base)
 
     def build(place: Path) -> dict[str, Any]:
         began = time.monotonic()
         progress(f"Building the runtime of {name} ({len(complete.pins)} packages) ...")
-        _install(complete, place, name, line, progress)
+        _install(complete, place, name, line, base, progress)
         seconds = time.monotonic() - began
         size = f"{len(complete.pins)} packages, {build_cache.size_of(place) / 10**6:,.0f} MB"
         progress(f"Built the runtime of {name} in {seconds:.1f} s: {size}.")
         return {
             "for": name,
-            "python": here()[0],
-            "platform": here()[1],
+            "python": base.name,
+            "platform": base.platform,
             "packages": {pin.name: pin.version for pin in complete.pins},
             "pins": complete.digest,
             "seconds": round(seconds, 1),
         }
 
-    place = build_cache.ensure(KIND, key, build, message=progress)
+    place = build_cache.ensure(KIND, key, build, tag=base.tag, message=progress)
     paths = copy_packages(distributions)
     return Interpreter("isolated", str(place / "venv/bin/python"), key, paths)
 
 
-def key_of(pins: Pins) -> str:
+def key_of(pins: Pins, base: Python) -> str:
     """Return a runtime's key: a hash of its pins, the interpreter, the platform and EnvHub."""
-    text = json.dumps([pins.text(), *here(), envhub.__version__])
+    text = json.dumps([pins.text(), base.name, base.platform, base.base, envhub.__version__])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _install(
-    pins: Pins, place: Path, name: str, line: str, progress: Callable[[str], None]
+    pins: Pins, place: Path, name: str, line: str, base: Python, progress: Callable[[str], None]
 ) -> None:
     """Install the pins with uv. No installed code runs; even compiling is done from outside."""
     pins_file, work = place / "pins.txt", place / "work"
@@ -92,7 +94,7 @@ def _install(
         "line": line,
     }
     venv = place / "venv"
-    python = ("--python", sys.executable, "--no-python-downloads")
+    python = ("--python", base.executable, "--no-python-downloads")
     run_uv(["venv", venv, "--relocatable", "--no-project", "--quiet", *python], **common)
     before = _startup_files(venv)
     run_uv(
@@ -112,7 +114,7 @@ def _install(
             "The runtime is not used, and nothing in it was run.",
         )
     # Without `site`, which would run the code of *.pth files. Files with errors are skipped.
-    argv = [sys.executable, "-I", "-S", "-m", "compileall", "-q", "-j", str(resources.cores())]
+    argv = [base.executable, "-I", "-S", "-m", "compileall", "-q", "-j", str(resources.cores())]
     process.run([*argv, venv / "lib"], timeout=_COMPILE_TIMEOUT)
 
 

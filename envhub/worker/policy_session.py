@@ -70,6 +70,7 @@ class PolicySession:
             observation, action = self._spaces[request.policy]
             if request.observation_space is not None:  # converted: the policy is shown all of it
                 observation = decode_space(request.observation_space)
+                self._callers[request.policy].check_space(observation)
                 self._views[request.policy] = ObservationView(observation, None)
             self._slots[request.slot] = Buffers(fd, 1, observation, action)
         finally:

@@ -99,8 +99,11 @@ def test_a_policy_object_runs_here(out):
         "args": {},
         "files": {},
         "directory": os.getcwd(),
+        "checkpoint": None,
         "batch": None,
         "placement": "process",
+        "about": {},
+        "runtime": None,
     }
     with pytest.raises(RunDirectoryError, match="was a Python object; only the program"):
         resume_run(out, None, _Callbacks())

@@ -216,7 +216,8 @@ def declared(kind: Any, above: str = "") -> dict[str, str]:
     for name, annotation in get_type_hints(kind, include_extras=True).items():
         dotted = f"{above}{name.rstrip('_')}"
         found[dotted] = words(annotation)
-        for part in (annotation, *get_args(annotation)):
+        args = get_args(annotation)
+        for part in (annotation, *args, *(inner for arg in args for inner in get_args(arg))):
             if is_typeddict(part) or is_dataclass(part):
                 below = f"{dotted}.<task>" if get_origin(annotation) is dict else dotted
                 found |= {below: "object"} if below != dotted else {}
@@ -237,8 +238,9 @@ def written(content: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 NAMED_BY_OTHERS = {
     *("benchmark.files", "benchmark.env_args", "plan.suites", "policy.args", "policy.files"),
-    "runtime.packages",
+    *("runtime.packages", "policy.runtime.packages", "policy.checkpoint.files", "policy.about"),
 }
+ONLY_CHECKPOINT = {f"policy.checkpoint.{name}" for name in ("repo", "commit", "files")}
 ONLY_HUB = {f"benchmark.{name}" for name in ("repo", "commit", "endpoint", "proof", "consent")}
 
 
@@ -280,7 +282,8 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    compare(manifest, documented("run.json"), "benchmark.package", *ONLY_HUB)
+    absent = ("benchmark.package", *ONLY_CHECKPOINT, *ONLY_HUB)
+    compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}
     for record in records:

@@ -24,6 +24,7 @@ from envhub.machine.gl import Renders, probe_gl
 from envhub.sandbox.choose import trouble
 
 APT = "apt-get install "
+LEROBOT = ".venv-lerobot"
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,16 @@ def _libero() -> str | None:
     return _index()
 
 
+def lerobot_python() -> Path:
+    """The interpreter of an environment with LeRobot, which cannot share EnvHub's."""
+    named = os.environ.get("ENVHUB_TEST_LEROBOT")
+    return Path(named) if named else Path(__file__).parent.parent.parent / LEROBOT / "bin/python"
+
+
+def _lerobot() -> str | None:
+    return None if lerobot_python().exists() else f"there is no {LEROBOT} with LeRobot"
+
+
 def _root() -> str | None:
     return None if os.geteuid() == 0 else "only root can give a file to another user"
 
@@ -174,6 +185,7 @@ NEEDS = {
     "headers": Need(_headers, f"{APT}linux-libc-dev"),
     "index": Need(_index),
     "landlock": Need(_landlock),
+    "lerobot": Need(_lerobot, f"make {LEROBOT}/.ready"),
     "libero": Need(_libero),
     "metaworld": Need(_package("metaworld"), "make .venv/.sim"),
     "mujoco": Need(_package("mujoco"), "make .venv/.sim"),
@@ -196,6 +208,7 @@ needs_glfw = pytest.mark.needs("glfw")
 needs_headers = pytest.mark.needs("headers")
 needs_index = pytest.mark.needs("index")
 needs_landlock = pytest.mark.needs("landlock")
+needs_lerobot = pytest.mark.needs("lerobot")
 needs_libero = pytest.mark.needs("libero")
 needs_metaworld = pytest.mark.needs("metaworld")
 needs_mujoco = pytest.mark.needs("mujoco")

@@ -208,6 +208,9 @@ def commands(run: Run) -> list[tuple[str, str]]:
     if policy["kind"] != "named":
         return shown
     words = ["envhub", "eval", run.info["benchmark"]["ref"], "--policy", policy["ref"]]
+    runtime = policy.get("runtime") or {}
+    if runtime.get("path"):
+        words += ["--policy-python", runtime["path"]]
     for suite in plan["suites"]:
         words += ["--suite", suite]
     words += ["--episodes", str(plan["episodes"]), "--seed", str(plan["seed"])]

@@ -1,0 +1,264 @@
+"""A LeRobot checkpoint as a policy: made in a process whose interpreter has LeRobot and torch.
+
+The checkpoint's files are local, and were checked by the host: safetensors and JSON only. LeRobot
+0.4.4 and later have the functions that are called here.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from envhub.declarations import Benchmark
+from envhub.errors import ContractError
+from envhub.policies.acting import check_batch, make_acting, way_of
+from envhub.policies.contract import Context
+from envhub.policies.lerobot_features import Inputs, compare, read_rename
+
+_PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+_SHOWN = 3
+"""Names of weights that an error shows."""
+
+
+class LeRobotPolicy:
+    """Acts with a checkpoint, for episodes whose calls are mixed."""
+
+    format = "lerobot"
+
+    def __init__(
+        self,
+        policy: Any,
+        processors: tuple[Any, Any],
+        inputs: Inputs,
+        batch: int,
+        remarks: tuple[str, ...] = (),
+    ) -> None:
+        config = policy.config
+        self.batch = batch
+        self.needs = inputs.needs
+        self.about = {
+            "type": str(config.type),
+            "way": way_of(config),
+            "device": str(config.device),
+            "lerobot": _version(),
+        }
+        self.remarks = remarks
+        self._inputs = inputs
+        self._preprocess, postprocess = processors
+        self._acting = make_acting(policy, postprocess, batch)
+
+    def check_space(self, space: Any) -> None:
+        """Compare the checkpoint's inputs with the observations of a benchmark's own conversion."""
+        self._inputs = compare(self._inputs.config, space, self._inputs.rename, self._inputs.name)
+
+    def start(self, episode: Context) -> None:
+        """Prepare an episode's memory."""
+        self._acting.start(episode)
+
+    def act(self, obs: Any, episodes: Sequence[Context]) -> list[Any]:
+        """Return a chunk of actions per row."""
+        import torch
+
+        with torch.inference_mode():
+            frames = [self._frame(obs, row) for row in range(len(episodes))]
+            return self._acting.act(frames, episodes)
+
+    def _frame(self, obs: Any, row: int) -> Any:
+        """Preprocess one row, as LeRobot's loop over one env does."""
+        names = self._inputs.names
+        frame = {theirs: obs[ours][row : row + 1] for ours, theirs in names.items()}
+        return self._preprocess({**frame, "task": [obs["task"][row]]})
+
+
+def make_policy(
+    benchmark: Benchmark,
+    observation_space: Any,
+    action_space: Any,
+    directory: str,
+    batch: int = 1,
+    device: str | None = None,
+    n_action_steps: int | None = None,
+    threads: int = 1,
+    rename: str = "",
+) -> LeRobotPolicy:
+    """Make a policy of a checkpoint.
+
+    Args:
+        benchmark: The benchmark that it is evaluated on.
+        observation_space: The space of raw observations.
+        action_space: The space of actions.
+        directory: The checkpoint's files.
+        batch: Rows of every call of the network; 1: bit-equal to LeRobot's own use.
+        device: Such as `cuda:1`; None: the checkpoint's, or the CPU where that is not available.
+        n_action_steps: Actions of a chunk that are executed; None: the checkpoint's number.
+        threads: Threads of torch.
+        rename: The benchmark's names of features and the checkpoint's, `ours=theirs,...`.
+
+    Raises:
+        ContractError: The checkpoint cannot be loaded, or does not fit the benchmark.
+    """
+    batch, threads = _whole("batch", batch), _whole("threads", threads)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # what is not there is an error, not a download
+    logging.getLogger().setLevel(logging.WARNING)
+    torch = _import("torch")
+    torch.set_num_threads(threads)
+    place = Path(directory)
+    config, remarks = _configure(torch, place, device, n_action_steps)
+    # Before the weights are loaded, which may be gigabytes.
+    _check_actions(config, action_space, benchmark.name)
+    space = None if benchmark.lerobot else observation_space
+    inputs = compare(config, space, read_rename(rename), benchmark.name)
+    check_batch(config, batch)
+    return LeRobotPolicy(_policy(place, config), _processors(place, config), inputs, batch, remarks)
+
+
+def _configure(
+    torch: Any, directory: Path, device: str | None, steps: int | None
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the checkpoint's configuration, with the user's changes, and remarks about it."""
+    raw = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    _refuse(raw, directory)
+    config = _config(directory, raw)
+    remarks: tuple[str, ...] = ()
+    asked = device or raw.get("device") or "cpu"
+    config.device = _available(torch, asked)
+    if config.device != asked and device is not None:
+        raise ContractError(f"device={device} is not available here: {config.device} is.")
+    if config.device != asked:
+        remarks = (f"The checkpoint's device {asked} is not available here: it runs on the CPU.",)
+    if hasattr(config, "pretrained_backbone_weights"):
+        config.pretrained_backbone_weights = None  # a download, which the checkpoint overwrites
+    if steps is not None:
+        _set_steps(config, _whole("n_action_steps", steps))
+    return config, remarks
+
+
+def _refuse(raw: dict[str, Any], directory: Path) -> None:
+    """Refuse checkpoints that would not be evaluated as they were trained."""
+    if raw.get("use_peft"):
+        raise ContractError(
+            "The checkpoint holds PEFT adapters for another model. Merge them into the model and "
+            "save that."
+        )
+    steps = json.loads((directory / _PROCESSORS[0]).read_text(encoding="utf-8")).get("steps", [])
+    relative = [
+        step
+        for step in steps
+        if "relative" in str(step.get("registry_name", ""))
+        and (step.get("config") or {}).get("enabled", True)
+    ]
+    if raw.get("use_relative_actions") or relative:
+        raise ContractError(
+            "The checkpoint's actions are relative to the state, and LeRobot's own loops disagree "
+            "about which one; EnvHub does not evaluate such checkpoints yet."
+        )
+
+
+def _config(directory: Path, raw: dict[str, Any]) -> Any:
+    configs = _import("lerobot.configs.policies")
+    _import("lerobot.policies.factory")  # registers the types
+    try:
+        return configs.PreTrainedConfig.from_pretrained(str(directory))
+    except Exception as exc:
+        known = configs.PreTrainedConfig.get_known_choices()
+        reason = str(exc).strip().splitlines()[-1][:200] if str(exc).strip() else type(exc).__name__
+        if raw.get("type") not in known:
+            reason = f"It does not know the type {raw.get('type')!r}."
+        raise ContractError(
+            f"The checkpoint's config.json needs another LeRobot: this is {_version()}. {reason}"
+        ) from exc
+
+
+def _policy(directory: Path, config: Any) -> Any:
+    factory = _import("lerobot.policies.factory")
+    try:
+        made = factory.get_policy_class(config.type).from_pretrained(
+            str(directory), config=config, strict=True
+        )
+    except ImportError as exc:
+        raise ContractError(
+            f"A checkpoint of type {config.type} needs more packages: {exc}. Install "
+            f"lerobot[{config.type}] in the policy's environment."
+        ) from exc
+    except RuntimeError as exc:
+        raise _weights_error(exc) from exc
+    except OSError as exc:
+        raise ContractError(f"The checkpoint needs files that are not here: {exc}") from exc
+    made.eval()
+    return made
+
+
+def _weights_error(error: RuntimeError) -> ContractError:
+    """Name the first weights that do not fit; torch says all of them."""
+    lines = [line.strip() for line in str(error).splitlines()[1:] if line.strip()]
+    shown = "; ".join(_shortened(line) for line in lines[:_SHOWN]) or str(error)[:300]
+    return ContractError(f"The checkpoint's weights do not fit its config.json: {shown}")
+
+
+def _shortened(line: str) -> str:
+    head, _, names = line.partition(": ")
+    listed = names.split(", ")
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return f"{head}: {', '.join(listed[:_SHOWN])}{more}"
+
+
+def _processors(directory: Path, config: Any) -> tuple[Any, Any]:
+    factory = _import("lerobot.policies.factory")
+    text = (directory / _PROCESSORS[0]).read_text(encoding="utf-8")
+    names = {step.get("registry_name") for step in json.loads(text).get("steps", [])}
+    overrides = {
+        # EnvHub renames before, with names that were compared with the benchmark's.
+        "rename_observations_processor": {"rename_map": {}},
+        "device_processor": {"device": config.device},
+    }
+    chosen = {name: value for name, value in overrides.items() if name in names}
+    made: tuple[Any, Any] = factory.make_pre_post_processors(
+        config, str(directory), preprocessor_overrides=chosen
+    )
+    return made
+
+
+def _version() -> str:
+    return str(_import("lerobot").__version__)
+
+
+def _available(torch: Any, device: str) -> str:
+    kind = device.partition(":")[0]
+    if kind == "cpu":
+        return device
+    backend = getattr(torch, kind, None) if kind == "cuda" else getattr(torch.backends, kind, None)
+    return device if backend is not None and backend.is_available() else "cpu"
+
+
+def _set_steps(config: Any, steps: int) -> None:
+    longest = int(getattr(config, "chunk_size", None) or getattr(config, "horizon", None) or steps)
+    if steps > longest:
+        raise ContractError(f"n_action_steps={steps}: the checkpoint predicts {longest} actions.")
+    config.n_action_steps = steps
+
+
+def _check_actions(config: Any, space: Any, name: str) -> None:
+    feature = config.output_features.get("action")
+    shape = tuple(feature.shape) if feature else None
+    if shape != space.shape:
+        raise ContractError(
+            f"The checkpoint's actions have the shape {shape}, and those of {name} {space.shape}: "
+            "it was trained for something else."
+        )
+
+
+def _whole(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65536:
+        raise ContractError(f"{name} must be a positive whole number, found {value!r}.")
+    return value
+
+
+def _import(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        raise ContractError(f"The policy's interpreter cannot import {name}: {exc}.") from exc

@@ -1,0 +1,218 @@
+"""LeRobot checkpoints as policies, against LeRobot's own loop with the same draws.
+
+`support/lerobot_cases.py` does the work in LeRobot's environment, in one process for all tests.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support.needs import lerobot_python, needs_lerobot, needs_metaworld
+from support.paths import ASSETS, TESTS
+
+import envhub
+from envhub.errors import RunDirectoryError
+
+pytestmark = [needs_lerobot, pytest.mark.timeout(900)]
+
+WALK = f"{ASSETS}/lerobot_walk"
+NAMES = ("act", "ensemble", "diffusion", "ddim", "back3")
+ROOT = TESTS.parent
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The directory with the checkpoints and the answer."""
+    top = tmp_path_factory.getbasetemp()
+    place = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "lerobot"
+    with place.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the processes that run tests share it
+        if not (place / "answer.json").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            place.mkdir()
+            run_cases(place)
+    return place
+
+
+def run_cases(place):
+    script = [lerobot_python(), TESTS / "support/lerobot_cases.py", place, f"{WALK}/env.py"]
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+    subprocess.run(script, env=variables, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def answer(made):
+    told = json.loads((made / "answer.json").read_text())
+    assert "error" not in told, told["error"]
+    return told
+
+
+# The same actions
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_actions_are_those_of_lerobots_own_loop(answer, name):
+    assert answer[name]["equal"]
+    assert answer[name]["varied"]
+    assert answer[name]["batch"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "looks"),
+    [
+        ("act", "chunk", 6 * 3),
+        ("ensemble", "swap", 6 * 14),
+        ("diffusion", "history", 6 * 5),
+        ("back3", "history", 6 * 14),
+    ],
+)
+def test_no_more_observations_are_looked_at_than_needed(answer, name, way, looks):
+    assert answer[name]["about"]["way"] == way
+    assert answer[name]["looks"] == looks
+    assert answer[name]["needs"] == ["agent_pos", "pixels"]
+
+
+@pytest.mark.parametrize("name", ["act", "diffusion"])
+def test_eight_rows_give_the_same_in_any_order(answer, name):
+    assert answer[name]["eight"]
+    assert 0 < answer[name]["near"] < 1e-4
+
+
+def test_fewer_actions_of_a_chunk(answer):
+    assert answer["fewer"] == {"looks": 6 * 7, "threads": 1}
+
+
+def test_a_device_that_is_not_there(answer):
+    (remark,) = answer["cuda"]["remarks"]
+    assert remark == "The checkpoint's device cuda is not available here: it runs on the CPU."
+    assert answer["cuda"]["device"] == "cpu"
+
+
+# Bad input
+
+READS = "The checkpoint reads observation.image (3, 32, 32), observation.state (4,); lerobot_walk"
+BATCH = "take --policy-arg batch=1."
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("type", ["needs another LeRobot: this is 0.4.4.", "not know the type 'walker'"]),
+        ("field", ["needs another LeRobot: this is 0.4.4.", "later_field"]),
+        ("missing weights", ["weights do not fit", "Missing key(s)", "and 2 more"]),
+        ("other weights", ["weights do not fit", "Unexpected key(s)", '"new"']),
+        ("peft", ["holds PEFT adapters", "Merge them"]),
+        ("relative", ["relative to the state"]),
+        ("size", [READS, "observation.image (3, 48, 48)", "has another shape", "--env-arg"]),
+        ("camera", [READS, "--policy-arg rename=observation.images.top=observation.image"]),
+        ("blind", [READS, "observation.image is missing."]),
+        ("actions", ["actions have the shape (7,), and those of lerobot_walk (2,)"]),
+        ("swap batch", ["acts for one episode at a time", BATCH]),
+        ("batch", ["batch must be a positive whole number, found 0."]),
+        ("steps", ["n_action_steps=9: the checkpoint predicts 8 actions."]),
+        ("device", ["device=cuda:7 is not available here"]),
+        ("rename", ["rename must be written ours=theirs"]),
+        ("renamed", ["rename names observation.images.top, which lerobot_walk does not have"]),
+    ],
+)
+def test_checkpoints_that_are_refused(answer, name, words):
+    said = answer["refusals"][name]
+    assert [word for word in words if word not in said] == [], said
+    assert "\n" not in said
+
+
+def test_a_renamed_feature_fits(answer):
+    assert "fits" not in answer["refusals"]
+
+
+@pytest.mark.parametrize(
+    ("draw", "problem"),
+    [
+        ("rows", None),
+        ("like", None),
+        ("shape", "shape (3, 3), which are not by 2 rows"),
+        ("method", "random numbers that belong to no row"),
+        ("multinomial", "random numbers that belong to no row"),
+    ],
+)
+def test_draws_that_have_no_rows(answer, draw, problem):
+    said = answer["draws"][draw]
+    assert said is None if problem is None else problem in said and BATCH in said
+
+
+# Whole runs
+
+
+def evaluate(made, name, out, **more):
+    return envhub.evaluate(
+        WALK,
+        f"lerobot:{made / name}",
+        episodes=6,
+        out=out,
+        policy_python=lerobot_python(),
+        limits=envhub.Limits(start=600, act=600),
+        **more,
+    )
+
+
+def actions(run):
+    names = sorted((run.directory / "actions").glob("*.npy"), key=lambda path: int(path.stem))
+    return [np.load(path) for path in names]
+
+
+@pytest.mark.parametrize(("name", "workers"), [("diffusion", 1), ("diffusion", 5), ("ensemble", 2)])
+def test_runs_take_lerobots_own_actions(made, answer, tmp_path, name, workers):
+    run = evaluate(made, name, tmp_path / "run", workers=workers)
+    assert {record.status for record in run.records()} == {"ok"}
+    with np.load(made / f"{name}.npz") as own:
+        assert [a.tobytes() for a in actions(run)] == [own[key].tobytes() for key in own.files]
+    policy = run.info["policy"]
+    assert policy["about"] == answer[name]["about"]
+    assert (policy["batch"], policy["placement"]) == (1, "process")
+    assert policy["runtime"]["packages"]["lerobot"] == "0.4.4"
+    assert set(policy["checkpoint"]["files"]) >= {"config.json", "model.safetensors"}
+
+
+@needs_metaworld
+def test_a_checkpoint_of_the_hub_on_metaworld(made, answer, tmp_path, local_hub, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
+    local_hub.create("user/arm")
+    files = {path.name: path.read_bytes() for path in (made / "metaworld").iterdir()}
+    commit = local_hub.commit("user/arm", files)
+    run = envhub.evaluate(
+        "metaworld",
+        f"lerobot:user/arm@{commit}",
+        tasks="reach-v3",
+        episodes=2,
+        max_steps=12,
+        env_args={"size": 64},
+        policy_python=lerobot_python(),
+        limits=envhub.Limits(start=600, act=600),
+        out=tmp_path / "run",
+    )
+    assert [(record.status, record.steps) for record in run.records()] == [("ok", 12)] * 2
+    checkpoint = run.info["policy"]["checkpoint"]
+    assert (checkpoint["repo"], checkpoint["commit"]) == ("user/arm", commit)
+    assert run.info["policy"]["path"] == f"lerobot:user/arm@{commit}"
+
+
+def test_a_resumed_run_is_the_same_and_compares_the_checkpoint(made, answer, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(made / "act", tmp_path / "act")
+    evaluate(tmp_path, "act", out, workers=2)
+    lines = (out / "episodes.jsonl").read_text().splitlines(keepends=True)
+    (out / "episodes.jsonl").write_text("".join(lines[:3]))
+    subprocess.run([sys.executable, "-m", "envhub", "eval", "--resume", out], check=True)
+    with np.load(made / "act.npz") as own:
+        taken = actions(envhub.open_run(out))
+        assert [a.tobytes() for a in taken] == [own[key].tobytes() for key in own.files]
+    (out / "episodes.jsonl").write_text("".join(lines[:3]))
+    with (tmp_path / "act/config.json").open("a") as file:
+        file.write("\n")
+    with pytest.raises(RunDirectoryError, match=r"file of the checkpoint config.json that"):
+        evaluate(tmp_path, "act", out, workers=2, resume=True)

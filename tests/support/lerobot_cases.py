@@ -1,0 +1,313 @@
+"""Run in an environment with LeRobot: make small checkpoints, and act with them in two ways.
+
+    python lerobot_cases.py DIRECTORY ENV_FILE
+
+LeRobot's own loop plays episode after episode with `select_action`. EnvHub's policy acts for all
+of them at once, in an order that is drawn. One process does everything, because importing LeRobot
+takes most of the time. The answer is a file `answer.json` in the directory.
+"""
+
+import importlib.util
+import json
+import random
+import shutil
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from lerobot.configs.types import FeatureType, PolicyFeature
+from lerobot.policies.act.configuration_act import ACTConfig
+from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
+from lerobot.policies.factory import get_policy_class, make_pre_post_processors
+
+from envhub.errors import ContractError
+from envhub.policies.caller import PolicyCaller
+from envhub.policies.contract import Context, make_rng
+from envhub.policies.lerobot import make_policy
+
+TASK = "lerobot_walk"
+SEEDS = range(6)
+KEYS = ("mean", "std", "min", "max")
+INPUTS = {
+    "observation.image": PolicyFeature(FeatureType.VISUAL, (3, 32, 32)),
+    "observation.state": PolicyFeature(FeatureType.STATE, (4,)),
+}
+OUTPUTS = {"action": PolicyFeature(FeatureType.ACTION, (2,))}
+FEATURES = {"input_features": INPUTS, "output_features": OUTPUTS, "device": "cpu"}
+ACT = {
+    **FEATURES,
+    "chunk_size": 8,
+    "n_action_steps": 5,
+    "dim_model": 32,
+    "n_heads": 2,
+    "dim_feedforward": 64,
+    "n_encoder_layers": 1,
+    "n_vae_encoder_layers": 1,
+    "latent_dim": 8,
+    "pretrained_backbone_weights": None,
+}
+DIFFUSION = {
+    **FEATURES,
+    "n_obs_steps": 2,
+    "horizon": 8,
+    "n_action_steps": 6,
+    "down_dims": (16, 32),
+    "n_groups": 4,
+    "diffusion_step_embed_dim": 16,
+    "spatial_softmax_num_keypoints": 4,
+    "crop_shape": None,
+    "pretrained_backbone_weights": None,
+    "num_train_timesteps": 6,
+}
+CONFIGS = {
+    "act": lambda: ACTConfig(**ACT),
+    "ensemble": lambda: ACTConfig(**{**ACT, "n_action_steps": 1, "temporal_ensemble_coeff": 0.01}),
+    "diffusion": lambda: DiffusionConfig(**DIFFUSION),
+    "ddim": lambda: DiffusionConfig(**{**DIFFUSION, "noise_scheduler_type": "DDIM"}),
+    "back3": lambda: DiffusionConfig(**{**DIFFUSION, "n_obs_steps": 3, "n_action_steps": 2}),
+}
+ARM = {
+    "observation.image": PolicyFeature(FeatureType.VISUAL, (3, 64, 64)),
+    "observation.state": PolicyFeature(FeatureType.STATE, (4,)),
+}
+GRIP = {"action": PolicyFeature(FeatureType.ACTION, (4,))}
+STATS = {
+    "observation.image": {k: torch.full((3, 1, 1), v) for k, v in (("mean", 0.45), ("std", 0.2))},
+    "observation.state": {
+        "mean": torch.tensor([0.1, 0.0, -0.1, 0.2]),
+        "std": torch.tensor([0.5, 0.6, 0.7, 0.8]),
+        "min": torch.full((4,), -2.0),
+        "max": torch.full((4,), 2.0),
+    },
+    "action": {
+        "mean": torch.tensor([0.1, -0.1]),
+        "std": torch.tensor([0.3, 0.4]),
+        "min": torch.tensor([-1.0, -0.9]),
+        "max": torch.tensor([1.0, 0.9]),
+    },
+}
+
+
+def save(name: str, config, directory: Path, stats=STATS) -> None:
+    """Write a checkpoint with random weights."""
+    torch.manual_seed(len(name))
+    get_policy_class(config.type)(config).save_pretrained(directory)
+    for processor in make_pre_post_processors(config, dataset_stats=stats):
+        processor.save_pretrained(directory)
+
+
+def own_loop(directory: Path, make_env) -> list[np.ndarray]:
+    """The actions of LeRobot's own use: one episode after the other."""
+    from lerobot.configs.policies import PreTrainedConfig
+
+    config = PreTrainedConfig.from_pretrained(directory)
+    policy = get_policy_class(config.type).from_pretrained(directory, config=config, strict=True)
+    pre, post = make_pre_post_processors(config, str(directory))
+    taken = []
+    for seed in SEEDS:
+        env = make_env()
+        observation, _ = env.reset(seed=seed)
+        torch.manual_seed(int(make_rng(seed, TASK).integers(2**63 - 1)))
+        policy.reset()
+        actions = []
+        for _ in range(env._max_episode_steps):
+            frame = {
+                "observation.image": torch.from_numpy(observation["pixels"].copy())
+                .permute(2, 0, 1)[None]
+                .contiguous()
+                .float()
+                / 255,
+                "observation.state": torch.from_numpy(observation["agent_pos"])[None].float(),
+                "task": [env.task_description],
+            }
+            with torch.inference_mode():
+                action = post(policy.select_action(pre(frame)))
+            actions.append(action.numpy()[0].copy())
+            observation, *_ = env.step(actions[-1])
+        taken.append(np.stack(actions))
+    return taken
+
+
+def ours(directory: Path, make_env, order: int, most: int = 6, **arguments):
+    """The actions of EnvHub's policy, acting for episodes in an order that is drawn."""
+    rng, env = random.Random(order), make_env()
+    policy = make_policy(
+        SimpleNamespace(name=TASK, lerobot=None),
+        env.observation_space,
+        env.action_space,
+        str(directory),
+        **arguments,
+    )
+    caller = PolicyCaller(policy, ["pixels", "agent_pos", "unread"], env.action_space)
+    envs = [make_env() for _ in SEEDS]
+    seen = [env.reset(seed=seed)[0] for seed, env in zip(SEEDS, envs, strict=True)]
+    contexts = [
+        Context(TASK, TASK, env.task_description, seed, seed, rng=make_rng(seed, TASK))
+        for seed in SEEDS
+    ]
+    taken, looks, begun = [[] for _ in SEEDS], 0, set()
+    while left := [row for row in SEEDS if len(taken[row]) < env._max_episode_steps]:
+        rows = rng.sample(left, rng.randint(1, min(most, len(left))))
+        looks += len(rows)
+        for row in {*rows} - begun:  # while others are under way
+            caller.start(contexts[row])
+        begun |= {*rows}
+        batch = {key: np.stack([seen[row][key] for row in rows]) for key in ("pixels", "agent_pos")}
+        for row, chunk in zip(rows, caller.act(batch, [contexts[r] for r in rows]), strict=True):
+            for action in chunk[: env._max_episode_steps - len(taken[row])]:
+                taken[row].append(action)
+                seen[row], *_ = envs[row].step(action)
+            contexts[row].step = len(taken[row])
+    return [np.stack(actions) for actions in taken], looks, caller.facts
+
+
+def refusals(directory: Path, make_env) -> dict[str, str]:
+    """What is said of checkpoints that cannot be evaluated."""
+    said = {}
+
+    def try_(name: str, kind: str, change=lambda place: None, space=None, **arguments) -> None:
+        place = directory / f"bad-{name}"
+        shutil.copytree(directory / kind, place)
+        change(place)
+        env = make_env()
+        try:
+            make_policy(
+                SimpleNamespace(name=TASK, lerobot=None),
+                space or env.observation_space,
+                env.action_space,
+                str(place),
+                **arguments,
+            )
+        except ContractError as exc:
+            said[name] = str(exc)
+
+    def config(**more):
+        def change(place: Path) -> None:
+            path = place / "config.json"
+            path.write_text(json.dumps(json.loads(path.read_text()) | more))
+
+        return change
+
+    def weights(edit):
+        def change(place: Path) -> None:
+            from safetensors.torch import load_file, save_file
+
+            tensors = load_file(place / "model.safetensors")
+            edit(tensors)
+            save_file(tensors, place / "model.safetensors")
+
+        return change
+
+    def lose(tensors) -> None:
+        for key in sorted(tensors)[:5]:
+            del tensors[key]
+
+    from gymnasium import spaces
+
+    parts = dict(make_env().observation_space.spaces)
+    wide = spaces.Dict({**parts, "pixels": spaces.Box(0, 255, (48, 48, 3), np.uint8)})
+    named = spaces.Dict({**parts, "pixels": spaces.Dict({"top": parts["pixels"]})})
+    blind = spaces.Dict({"agent_pos": parts["agent_pos"]})
+    try_("type", "act", config(type="walker"))
+    try_("field", "act", config(later_field=3))
+    try_("missing weights", "act", weights(lose))
+    try_("other weights", "act", weights(lambda t: t.update(new=torch.zeros(1))))
+    try_("peft", "act", config(use_peft=True))
+    try_("relative", "act", config(use_relative_actions=True))
+    try_("size", "act", space=wide)
+    try_("camera", "act", space=named)
+    try_("blind", "act", space=blind)
+    actions = {"action": {"type": "ACTION", "shape": [7]}}
+    try_("actions", "act", config(output_features=actions))
+    try_("swap batch", "ensemble", batch=8)
+    try_("batch", "act", batch=0)
+    try_("steps", "act", n_action_steps=9)
+    try_("device", "act", device="cuda:7")
+    try_("rename", "act", rename="observation.images.top")
+    try_("renamed", "act", rename="observation.images.top=observation.image")
+    try_("fits", "act", space=named, rename="observation.images.top=observation.image")
+    return said
+
+
+def draws() -> dict[str, object]:
+    """Draws that have no rows."""
+    from envhub.policies.draws import start_stream, streams_of
+
+    answers: dict[str, object] = {}
+    for name, draw in {
+        "rows": lambda: torch.randn(2, 3).sum(),
+        "like": lambda: torch.rand_like(torch.zeros(2, 3)).sum(),
+        "shape": lambda: torch.randn(3, 3),
+        "method": lambda: torch.zeros(2, 3).normal_(),
+        "multinomial": lambda: torch.multinomial(torch.ones(2, 3), 1),
+    }.items():
+        contexts = [Context("s", "t", "d", k, k, rng=make_rng(k, "t")) for k in range(2)]
+        for context in contexts:
+            start_stream(context)
+        before = torch.get_rng_state()
+        try:
+            with streams_of(contexts):
+                draw()
+            answers[name] = None
+        except ContractError as exc:
+            answers[name] = str(exc)
+        assert torch.equal(before, torch.get_rng_state())
+    return answers
+
+
+def same(a, b) -> bool:
+    return all(x.tobytes() == y.tobytes() for x, y in zip(a, b, strict=True))
+
+
+def main(directory: Path, env_file: str) -> dict[str, object]:
+    spec = importlib.util.spec_from_file_location("walk", env_file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    answer: dict[str, object] = {}
+    torch.set_num_threads(1)
+    for name in CONFIGS:
+        began = time.monotonic()
+        save(name, CONFIGS[name](), directory / name)
+        own = own_loop(directory / name, module.Walk)
+        np.savez(directory / f"{name}.npz", *own)
+        one, looks, facts = ours(directory / name, module.Walk, order=1)
+        answer[name] = {
+            "equal": same(own, one),
+            "looks": looks,
+            "needs": sorted(facts.needs),
+            "about": dict(facts.about),
+            "batch": facts.batch,
+            "remarks": list(facts.remarks),
+            "seconds": time.monotonic() - began,
+            "varied": not same(own[:1], own[1:2]),
+        }
+        if name in ("act", "diffusion"):
+            eights = [ours(directory / name, module.Walk, k, batch=8)[0] for k in (1, 2)]
+            near = max(float(np.abs(x - y).max()) for x, y in zip(own, eights[0], strict=True))
+            answer[name] |= {"eight": same(*eights), "near": near}
+    arm = ACTConfig(**{**ACT, "input_features": ARM, "output_features": GRIP})
+    four = {key: torch.zeros(4) if key in ("mean", "min") else torch.ones(4) for key in KEYS}
+    save("metaworld", arm, directory / "metaworld", {**STATS, "action": four})
+    _, looks, _ = ours(directory / "act", module.Walk, 1, n_action_steps=2)
+    answer["fewer"] = {"looks": looks, "threads": torch.get_num_threads()}
+    shutil.copytree(directory / "act", directory / "cuda")
+    path = directory / "cuda/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"device": "cuda"}))
+    _, _, facts = ours(directory / "cuda", module.Walk, 1)
+    answer["cuda"] = {"remarks": list(facts.remarks), "device": facts.about["device"]}
+    answer["refusals"] = refusals(directory, module.Walk)
+    answer["draws"] = draws()
+    return answer
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    try:
+        result = main(place, sys.argv[2])
+    except Exception:
+        result = {"error": traceback.format_exc()}
+    (place / "answer.json").write_text(json.dumps(result, indent=1))
