@@ -344,7 +344,7 @@ class TestMachine:
         answer = envhub(*question, "--workers", workers, "--out", out)
         assert answer.code == 0
         machine = json.loads((out / "run.json").read_text())["machine"]
-        assert list(machine) == ["arch", "cpu", "flags", "libc", "openblas", "gl"]
+        assert list(machine) == ["arch", "cpu", "flags", "libc", "openblas", "gl", "gl_devices"]
         if machine["openblas"] is not None and kernel_variables():
             assert machine["openblas"] == "Haswell"
         own = envhub(
