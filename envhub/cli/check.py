@@ -165,4 +165,9 @@ def _conclusion(report: "Report") -> str:
     counts = f"{passed} checks passed, {skipped} do not apply or could not run"
     if not names:
         return f"{counts}."
-    return f"{counts}, {errors} errors and {len(names) - errors} warnings: {', '.join(names)}."
+    failed = f"{_number(errors, 'error')} and {_number(len(names) - errors, 'warning')}"
+    return f"{counts}, {failed}: {', '.join(names)}."
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

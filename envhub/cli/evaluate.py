@@ -184,7 +184,12 @@ def command(
             )
         else:
             request = _request(
-                ref, workers=workers, watcher=watcher, options=options, **request_options
+                ref,
+                requirements=tuple(requirements),
+                workers=workers,
+                watcher=watcher,
+                options=options,
+                **request_options,
             )
             run = _start(request, watcher, continuing=continuing)
             if not watcher.interrupted:
@@ -234,6 +239,7 @@ def _request(
     max_errors: int,
     out: Path | None,
     controls: tuple[str, ...],
+    requirements: tuple[Requirement, ...],
     env_args: dict[str, Argument],
     limits: Limits,
     options: SourceOptions,
@@ -260,6 +266,7 @@ def _request(
         out=out,
         options=options,
         controls=controls,
+        requirements=requirements,
     )
 
 

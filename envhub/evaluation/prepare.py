@@ -22,6 +22,7 @@ from envhub.policies.find import BUILTIN, find_policy
 from envhub.policies.interpreter import PolicyRuntime, choose_interpreter
 from envhub.records import Episode
 from envhub.results.manifest import describe_policy, foresee_policy, make_manifest
+from envhub.results.require import check_names
 from envhub.types import HERE, PolicySource, Source, WorkerSpec, confinement_of
 
 
@@ -172,6 +173,9 @@ def auto_workers(memory_mb: int, episodes: int) -> int:
 def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
     benchmark = worker.loaded.benchmark
     chosen = select(benchmark, request.suites, request.tasks)
+    check_names(
+        request.requirements, {suite: [t.name for t in tasks] for suite, tasks in chosen.items()}
+    )
     _check_playable({task.name for tasks in chosen.values() for task in tasks}, worker, watcher)
     return make_plan(
         benchmark,

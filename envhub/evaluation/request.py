@@ -11,6 +11,7 @@ from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, SourceOptions
 from envhub.records import EpisodeRecord
+from envhub.results.require import Requirement
 from envhub.results.run import Run
 
 
@@ -42,6 +43,8 @@ class EvalRequest:
     options: SourceOptions = field(default_factory=SourceOptions)
     controls: tuple[str, ...] = ()
     """Policies of EnvHub or of the benchmark that are to be played in the same episodes."""
+    requirements: tuple[Requirement, ...] = ()
+    """What the results must meet; that their names exist is known before the first episode."""
 
 
 class Watcher(Protocol):

@@ -2,7 +2,7 @@
 
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from envhub.errors import UnknownName, UsageError
@@ -77,12 +77,33 @@ def failures(requirements: Iterable[Requirement], summary: Summary) -> list[str]
     return [said for each in requirements if (said := each.failure(summary)) is not None]
 
 
+def check_names(requirements: Iterable[Requirement], suites: Mapping[str, Iterable[str]]) -> None:
+    """Refuse requirements on what an evaluation does not have, before it is played.
+
+    Args:
+        requirements: The requirements.
+        suites: The names of the tasks that are to be played, by suite.
+
+    Raises:
+        UnknownName: There is no such suite or task.
+    """
+    pairs = [(suite, task) for suite, tasks in suites.items() for task in tasks]
+    names = {*suites, *(task for _, task in pairs), *(f"{suite}/{task}" for suite, task in pairs)}
+    for each in requirements:
+        if each.name is not None:
+            _check_name(each.name, names)
+
+
 def _line(summary: Summary, name: str | None) -> Line:
     if name is None:
         return summary.overall
     lines = {f"{line.suite}/{line.task}": line for line in summary.tasks}
     lines |= {str(line.task): line for line in summary.tasks}
     lines |= {str(line.suite): line for line in summary.suites}
-    if name not in lines:
-        raise UnknownName("suite or task", name, [each for each in lines if "/" not in each])
+    _check_name(name, lines)
     return lines[name]
+
+
+def _check_name(name: str, names: Collection[str]) -> None:
+    if name not in names:
+        raise UnknownName("suite or task", name, [each for each in names if "/" not in each])

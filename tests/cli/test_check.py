@@ -29,7 +29,7 @@ def test_the_table_and_what_a_failure_says():
         f"  fix   {check.fix}",
     ]
     assert lines[-3].startswith("![envhub check: ")
-    assert lines[-1].endswith("0 errors and 1 warnings: seeds-differ.")
+    assert lines[-1].endswith("0 errors and 1 warning: seeds-differ.")
     assert "\x1b" not in result.stdout
 
 
@@ -38,7 +38,7 @@ def test_an_error_ends_with_exit_code_1():
         command, [str(ZOO), "--quick", "--workers", "0", "--task", "flags-boolean,reset-works"]
     )
     assert result.exit_code == 1
-    assert "1 errors and 1 warnings: reset-works, flags-boolean." in result.stdout
+    assert "1 error and 1 warning: reset-works, flags-boolean." in result.stdout
 
 
 def test_card(tmp_path):

@@ -86,3 +86,11 @@ def test_requirements_of_a_new_run(tmp_path):
     assert answer.code == 1
     assert answer.err.endswith("rate>=0.9 is not met: it is 0.\n")
     assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_a_requirement_on_what_is_not_played_ends_before_the_run(tmp_path):
+    words = ("eval", "./run_walk", "--task", "near", "--policy", "zero", "--workers", 0, "--quiet")
+    answer = envhub(*words, "--out", tmp_path / "run", "--require", "neer.rate>=0.9")
+    assert (answer.code, answer.out) == (2, "")
+    assert "near" in answer.err
+    assert not (tmp_path / "run").exists()

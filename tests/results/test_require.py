@@ -3,7 +3,7 @@
 import pytest
 
 from envhub.errors import UnknownName, UsageError
-from envhub.results.require import FIELDS, failures, parse_requirement
+from envhub.results.require import FIELDS, check_names, failures, parse_requirement
 from envhub.results.summary import Line, Summary
 
 NEAR = Line(
@@ -64,3 +64,12 @@ def test_names_that_are_not_there():
         parse_requirement("ci_lo>=0.9")
     with pytest.raises(UnknownName, match="near"):
         failures([parse_requirement("neer.rate>=0.9")], SUMMARY)
+
+
+def test_names_are_checked_before_anything_is_played():
+    suites = {"near": ["red", "blue"], "far": ["red"]}
+    good = ("rate>=0.9", "near.rate>=0.9", "red.rate>=0.9", "far/red.rate>=0.9")
+    check_names([parse_requirement(text) for text in good], suites)
+    for text in ("neer.rate>=0.9", "far/blue.rate>=0.9"):
+        with pytest.raises(UnknownName, match="suite or task"):
+            check_names([parse_requirement(text)], suites)
