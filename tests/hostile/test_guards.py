@@ -311,7 +311,8 @@ def test_whose_run_directories_are_obeyed(without, tmp_path, monkeypatch):
     monkeypatch.chdir(run)
     assert python(FORGED_RUN, evil, digest).returncode == 0
     monkeypatch.chdir(tmp_path)
-    edit = Edit("evaluation/run.py", "    if obey and not is_sealed(manifest):", "    if False:")
+    condition = "    if obey is not None and not is_sealed(manifest):"
+    edit = Edit("evaluation/recorded.py", condition, "    if False:")
     for command, written in ((without(), False), (without(edit), True)):
         done = command("eval", "--resume", str(run))
         assert marker.exists() == written, done.stderr
