@@ -23,6 +23,7 @@ class Findings:
         self.task = task
         self.figures: dict[str, float] = {}
         self._found: dict[str, tuple[Status, str]] = {}
+        self._left_out: set[str] = set()
 
     def add(self, probed: Probed) -> None:
         """Add what a worker found; names that it made up are left out."""
@@ -41,13 +42,19 @@ class Findings:
 
     def failed(self, name: str, seen: str) -> None:
         """Note what a check saw; also if another inspection saw nothing wrong."""
-        if self._found.get(name, ("passed", ""))[0] != "failed":
+        found, _ = self._found.get(name, ("passed", ""))
+        if found != "failed" and name not in self._left_out:
             self._found.pop(name, None)
         self._note(name, "failed", seen)
 
     def skipped(self, name: str, reason: str) -> None:
         """Note why a check does not apply."""
         self._note(name, "skipped", reason)
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Note why a check does not apply, whatever inspections see."""
+        self.skipped(name, reason)
+        self._left_out.add(name)
 
     def judge(self, name: str, problem: str | None) -> None:
         """Note what is wrong, None if nothing is."""

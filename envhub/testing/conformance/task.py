@@ -58,7 +58,7 @@ class TaskInspection:
         findings = self._findings
         if self._settings.inline:
             for name in _OWN_PROCESS:
-                findings.skipped(name, _INLINE)
+                findings.leave_out(name, _INLINE)
         self._inspect_in_worker()
         if findings.obstacle is None:
             self._judge_memory()

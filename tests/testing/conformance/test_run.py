@@ -125,6 +125,14 @@ def test_quick_inspects_the_first_task_unless_tasks_are_named():
     assert report.ok
 
 
+def test_the_size_of_a_process_that_does_other_things_says_nothing():
+    """As a test of an author's: pytest has used more memory than the benchmark declares."""
+    bytearray(b"1") * (300 * 2**20)
+    report = check_benchmark(DOCS / "examples" / "reach", quick=True, workers=0)
+    assert report.status("memory-declared") == "skipped"
+    assert report.ok
+
+
 def test_wrong_arguments():
     with pytest.raises(UnknownName, match="reach-blue"):
         check_benchmark(DOCS / "examples" / "reach", tasks=("reach-blu",))
