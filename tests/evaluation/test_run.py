@@ -1,5 +1,6 @@
 """From a question to a run: `envhub.evaluate`, resuming, and those who look on."""
 
+import gc
 import importlib
 import json
 import os
@@ -232,11 +233,14 @@ def test_twenty_runs_in_a_row_leave_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     question = {"tasks": "near", "episodes": 1, "max_steps": 1}
     evaluate(str(WALK), workers=1, **question)  # starts what stays: a thread
-    before = len(os.listdir("/proc/self/fd")), threading.active_count()
+    gc.collect()  # what earlier tests left; a run's memory is freed with its last array
+    descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     runs = [evaluate(str(WALK), Still(), workers=n % 2, **question) for n in range(20)]
     assert len({run.directory for run in runs}) == 20
     assert all(run.complete for run in runs)
-    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == before
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+    assert threading.active_count() <= threads
     assert not descendants(os.getpid())
 
 
