@@ -102,10 +102,10 @@ def prepared_again(
         policy: A policy object; None: the run's own policy.
 
     Raises:
-        RunDirectoryError: The run does not carry this user's seal and no benchmark is named, or
-            the benchmark is another one now.
+        RunDirectoryError: The run does not carry this user's seal, and no benchmark is named or
+            its own policy is to act; or the benchmark is another one now.
     """
-    request, manifest = _request(run, consent)
+    request, manifest = _request(run, consent, own_policy=policy is None)
     if policy is not None:
         request = replace(request, policy=policy, policy_args={}, policy_python=None)
     ref = reference_of(manifest) if consent.benchmark is None else consent.benchmark
@@ -125,11 +125,20 @@ def prepared_again(
             prepared.close()
 
 
-def _request(run: Run, consent: Consent) -> tuple[EvalRequest, dict[str, Any]]:
+def check_seal(run: Run, consent: Consent) -> dict[str, Any]:
+    """Return a `run.json` that may decide what is executed, the policy and its interpreter too.
+
+    Raises:
+        RunDirectoryError: It does not carry this user's seal.
+    """
+    words = ["envhub", consent.command, str(run.directory), "--benchmark", "REF"]
+    return read_begun(run.directory, obey=shlex.join(words))
+
+
+def _request(run: Run, consent: Consent, *, own_policy: bool) -> tuple[EvalRequest, dict[str, Any]]:
     directory, given = run.directory, consent.options
-    words = ["envhub", consent.command, str(directory), "--benchmark", "REF"]
-    obey = shlex.join(words) if consent.benchmark is None else None
-    manifest = read_begun(directory, obey=obey)
+    obeyed = own_policy or consent.benchmark is None
+    manifest = check_seal(run, consent) if obeyed else read_begun(directory)
     request = request_of(manifest, directory, trust_remote_code=given.trust_remote_code)
     if consent.benchmark is None:
         recorded = request.options

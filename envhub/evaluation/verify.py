@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from envhub.errors import RunDirectoryError, UnknownName
-from envhub.evaluation.again import Again, Consent, Playback, prepared_again
+from envhub.evaluation.again import Again, Consent, Playback, check_seal, prepared_again
 from envhub.evaluation.consistency import find_contradiction, find_problems
 from envhub.evaluation.recorded import check_policy_is_named
 from envhub.evaluation.replay import first_difference
@@ -115,7 +115,8 @@ def verify_run(
         on_checked: Called with the numbers of episodes played again, and to play.
 
     Raises:
-        RunDirectoryError: The directory has no run, or its benchmark is another one now.
+        RunDirectoryError: The directory has no run, its benchmark is another one now, or its policy
+            is to act and it does not carry this user's seal.
         UsageError: There is no such task.
     """
     check_directory(directory)
@@ -132,6 +133,7 @@ def verify_run(
     if problems or any(each.verdict == "tampered" for each in found) or not chosen:
         return Verification(directory, problems, _fill(records, verdicts), None, (), seed)
     if question.policy:
+        check_seal(run, consent)
         check_policy_is_named(run.info, directory)
     total = len(chosen) * (2 if question.policy else 1)
     playback = Playback(directory, chosen)

@@ -60,6 +60,21 @@ def test_a_forged_path_is_not_executed(run, tmp_path):
     assert not mark.exists()
 
 
+def test_a_forged_policy_is_not_executed(run, tmp_path):
+    """Naming the benchmark says nothing about the policy, nor about its interpreter."""
+    mark = tmp_path / "executed"
+    policy = tmp_path / "policy.py"
+    policy.write_text(f"open({str(mark)!r}, 'w')")
+    path = run.directory / "run.json"
+    info = json.loads(path.read_text())
+    info["policy"] |= {"path": str(policy), "ref": "./policy.py"}
+    path.write_text(json.dumps(info))
+    with pytest.raises(RunDirectoryError, match="does not carry your seal"):
+        envhub.verify(run.directory, policy=True, benchmark=REPLAYED)
+    assert envhub.verify(run.directory, benchmark=REPLAYED).verdict == "identical"
+    assert not mark.exists()
+
+
 def test_code_that_changed_is_refused(tmp_path):
     copy = tmp_path / "bench"
     copy.mkdir()
