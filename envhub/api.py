@@ -219,7 +219,7 @@ def evaluate(
     else:
         run = continue_run(request, request.out, watcher)
     play_controls(request, run, lambda _: _Callbacks())
-    _warn_of_errors(run)
+    _warn_of_errors(run, watcher.failed)
     return run
 
 
@@ -363,12 +363,13 @@ def _variables(env_vars: object) -> dict[str, str]:
 _CHOICES = {"sandbox": get_args(SandboxChoice), "runtime": get_args(RuntimeChoice)}
 
 
-def _warn_of_errors(run: Run) -> None:
-    errors = [record.error for record in run.records() if record.error is not None]
-    if errors:
+def _warn_of_errors(run: Run, failed: list[EpisodeRecord]) -> None:
+    if failed:
+        first = min(failed, key=lambda record: record.number).error
+        assert first is not None
         warnings.warn(
-            f"{len(errors)} of {run.planned} episodes ended with an error, the first: "
-            f"{errors[0].message}",
+            f"{len(failed)} of {run.planned} episodes ended with an error, the first: "
+            f"{first.message}",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -385,6 +386,8 @@ class _Callbacks:
         self._progress = progress
         self._on_episode = on_episode
         self._done = self._total = 0
+        self.failed: list[EpisodeRecord] = []
+        """The records with an error."""
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
         self._done, self._total = done, len(plan.episodes)
@@ -392,6 +395,8 @@ class _Callbacks:
 
     def recorded(self, record: EpisodeRecord) -> None:
         self._done += 1
+        if record.error is not None:
+            self.failed.append(record)
         if self._on_episode is not None:
             self._on_episode(record)
         self._show()

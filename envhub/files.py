@@ -1,5 +1,6 @@
 """Where EnvHub keeps things, and how files and trees are written: whole or not at all."""
 
+import errno
 import os
 import secrets
 import shutil
@@ -8,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from envhub.errors import UsageError
 
@@ -52,15 +54,31 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = T
     part = path.with_name(f".{path.name}-{secrets.token_hex(4)}.part")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
             if durable:
-                file.flush()
                 os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
         part.replace(path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; anything else could never end, or wait for a writer.
+
+    Raises:
+        OSError: It is something else, or cannot be read.
+    """
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file")
+    return file
 
 
 @contextmanager

@@ -72,7 +72,9 @@ class Attempt:
 
     def actions(self) -> Array | None:
         """Return all actions, for replay; None before the first step."""
-        return np.concatenate(self._actions) if self._actions else None
+        if len(self._actions) > 1:
+            self._actions = [np.concatenate(self._actions)]
+        return self._actions[0] if self._actions else None
 
     def steps(self) -> Array | None:
         """Return reward and flags of every step: what `trace` hashes beside the actions.
@@ -148,7 +150,7 @@ def hash_trace(actions: Array | None, steps: Array | None) -> str:
         digest.update(f"{actions.dtype.str}{actions.shape}".encode())
         digest.update(np.ascontiguousarray(actions).tobytes())
     digest.update(np.ascontiguousarray(steps["reward"]).tobytes())
-    digest.update(bytes(2 if success < 0 else int(success) for success in steps["success"]))
+    digest.update(np.where(steps["success"] < 0, 2, steps["success"]).astype(np.uint8).tobytes())
     last = steps[-1] if len(steps) else np.zeros((), STEP)
     digest.update(bytes((bool(last["terminated"]), bool(last["truncated"]))))
     return f"sha256:{digest.hexdigest()}"

@@ -1,18 +1,40 @@
 """The stored actions and steps of episodes. Files of others: checked before they are believed."""
 
+import io
 import os
+from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 
 from envhub.errors import RunDirectoryError
-from envhub.results.journal import open_regular
+from envhub.files import open_regular
 from envhub.wire.values import Array
 
 STEP = np.dtype([("reward", "<f8"), ("success", "i1"), ("terminated", "?"), ("truncated", "?")])
-"""A step in `traces/`; its success is -1 if the env reported none."""
+"""A step of an episode; its success is -1 if the env reported none."""
+
+
+def arrays_path(directory: Path, number: int) -> Path:
+    """Return the file of an episode's actions and steps."""
+    return directory / "actions" / f"{number}.npy"
+
+
+def pack_arrays(actions: Array, steps: Array | None) -> bytes:
+    """Return the content of an episode's file: its actions, then its steps."""
+    stored = [actions] if steps is None else [actions, steps]
+    return b"".join(_header(array.dtype, array.shape) + array.tobytes() for array in stored)
+
+
+@lru_cache(maxsize=1024)
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """What `numpy.save` writes before the content; making it takes longer than writing both."""
+    buffer = io.BytesIO()
+    described = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    npy.write_array_header_1_0(buffer, described)
+    return buffer.getvalue()
 
 
 def read_actions(directory: Path, number: int) -> Array | None:
@@ -21,11 +43,16 @@ def read_actions(directory: Path, number: int) -> Array | None:
     Raises:
         RunDirectoryError: The file is damaged.
     """
-    path = directory / "actions" / f"{number}.npy"
+    path = arrays_path(directory, number)
     found = _read(path)
-    if found is not None and (found.dtype.kind not in "biuf" or found.ndim == 0):
-        raise RunDirectoryError(f"{path} holds {found.dtype} of shape {found.shape}, not actions.")
-    return found
+    if not found:
+        return None
+    actions = found[0]
+    if actions.dtype.kind not in "biuf" or actions.ndim == 0:
+        raise RunDirectoryError(
+            f"{path} holds {actions.dtype} of shape {actions.shape}, not actions."
+        )
+    return actions
 
 
 def read_steps(directory: Path, number: int) -> Array | None:
@@ -34,19 +61,29 @@ def read_steps(directory: Path, number: int) -> Array | None:
     Raises:
         RunDirectoryError: The file is damaged.
     """
-    path = directory / "traces" / f"{number}.npy"
+    path = arrays_path(directory, number)
     found = _read(path)
-    if found is not None and (found.dtype != STEP or found.ndim != 1):
-        raise RunDirectoryError(f"{path} holds {found.dtype} of shape {found.shape}, not steps.")
-    return found
+    if len(found) < 2:
+        return None
+    steps = found[1]
+    if steps.dtype != STEP or steps.ndim != 1:
+        raise RunDirectoryError(f"{path} holds {steps.dtype} of shape {steps.shape}, not steps.")
+    return steps
 
 
-def _read(path: Path) -> Array | None:
+def _read(path: Path) -> list[Array]:
+    """Return the arrays of a file: the actions, then the steps."""
     try:
         with open_regular(path) as file:
-            return _parse(file, os.fstat(file.fileno()).st_size)
+            size = os.fstat(file.fileno()).st_size
+            found = [_parse(file, size)]
+            if file.tell() < size:
+                found.append(_parse(file, size))
+            if file.tell() < size:
+                raise ValueError("it holds more than actions and steps")
+            return found
     except FileNotFoundError:
-        return None
+        return []
     except OSError as exc:
         raise RunDirectoryError(f"{path} cannot be read: {exc.strerror}.") from exc
     except (ValueError, EOFError, OverflowError) as exc:
@@ -54,12 +91,12 @@ def _read(path: Path) -> Array | None:
 
 
 def _parse(file: BinaryIO, size: int) -> Array:
-    """Read an array whose header and content fill the file: a header may claim terabytes."""
+    """Read an array that ends within the file: a header may claim terabytes."""
     version = npy.read_magic(file)
     if version != (1, 0):
         raise ValueError(f"it is of version {version} of the format")
     shape, fortran, dtype = npy.read_array_header_1_0(file)
     count = int(np.prod(shape, dtype=object)) if shape else 1
-    if dtype.hasobject or fortran or count * dtype.itemsize != size - file.tell():
+    if dtype.hasobject or fortran or count * dtype.itemsize > size - file.tell():
         raise ValueError(f"its header says {dtype} of shape {shape}, and its content does not")
-    return np.frombuffer(file.read(), dtype).reshape(shape)
+    return np.frombuffer(file.read(count * dtype.itemsize), dtype).reshape(shape)

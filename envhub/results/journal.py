@@ -2,8 +2,8 @@
 
     run.json         the request, and the code and packages that were used
     episodes.jsonl   one record per episode; the last line for an episode counts
-    actions/         <plan index>.npy: the actions of every episode
-    traces/          <plan index>.npy: reward and flags of every step
+    actions/         <plan index>.npy: the actions of every episode, then reward and flags of its
+                     steps: two arrays in one file, since a file costs more than what is in it
     summary.json     rates with intervals
     logs/            the output of the workers
 
@@ -13,7 +13,6 @@ a host that was killed, is dropped.
 
 import errno
 import fcntl
-import io
 import json
 import os
 import shutil
@@ -22,14 +21,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, Protocol
 
-import numpy as np
 from msgspec import ValidationError, convert
 
 from envhub.errors import RunDirectoryError
-from envhub.files import write_whole
+from envhub.files import open_regular, write_whole
 from envhub.records import Episode, EpisodeRecord
+from envhub.results.arrays import arrays_path, pack_arrays
 from envhub.results.schema import describe
 from envhub.wire.values import Array
 
@@ -43,7 +42,7 @@ _KEYS = {
 
 
 _FILES = ("run.json", "episodes.jsonl", "summary.json", ".lock")
-_FOLDERS = ("actions", "logs", "traces")
+_FOLDERS = ("actions", "logs")
 _MAX_MANIFEST = 2**26
 """The bytes of a `run.json` that are read at most; 5,000 files and as many tasks are below 2 MB."""
 
@@ -102,12 +101,9 @@ class Journal:
     ) -> None:
         """Write an episode: its actions and steps first, so that no record lacks them."""
         with _readable_errors(self.directory):
-            for folder, array in (("actions", actions), ("traces", steps)):
-                if array is not None:
-                    buffer = io.BytesIO()
-                    np.save(buffer, array, allow_pickle=False)
-                    path = self.directory / folder / f"{record.number}.npy"
-                    write_whole(path, buffer.getvalue(), durable=False)
+            if actions is not None:
+                content = pack_arrays(actions, steps)
+                write_whole(arrays_path(self.directory, record.number), content, durable=False)
             line = json.dumps(record_to_json(record), separators=(",", ":")) + "\n"
             data = line.encode()
             while data:
@@ -132,7 +128,7 @@ class Journal:
         with _readable_errors(self.directory):
             for name in _FOLDERS:
                 (self.directory / name).mkdir(exist_ok=True)
-            for place in (self.directory, *(self.directory / n for n in ("actions", "traces"))):
+            for place in (self.directory, self.directory / "actions"):
                 for part in place.glob(".*.part"):  # of a process that was killed
                     part.unlink(missing_ok=True)
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -283,19 +279,6 @@ def read_run(directory: Path) -> dict[str, Any]:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}..."
-
-
-def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; anything else could never end, or wait for a writer.
-
-    Raises:
-        OSError: It is something else, or cannot be read.
-    """
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(errno.EINVAL, "not a regular file")
-    return file
 
 
 def read_records(directory: Path, planned: Planned) -> dict[int, EpisodeRecord]:

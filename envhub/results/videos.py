@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import ValidationError, convert
 
 from envhub.errors import RunDirectoryError, UsageError
-from envhub.files import write_whole
+from envhub.files import open_regular, write_whole
 from envhub.records import EpisodeRecord
-from envhub.results.journal import PlannedEpisodes, open_regular
+from envhub.results.journal import PlannedEpisodes
 from envhub.results.run import Run
 
 FOLDER = "videos"

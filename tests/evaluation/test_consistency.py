@@ -4,7 +4,15 @@ import json
 
 import numpy as np
 import pytest
-from support.forgery import agree, change_array, change_manifest, change_record
+from support.forgery import (
+    agree,
+    change_actions,
+    change_manifest,
+    change_record,
+    change_steps,
+    load_arrays,
+    save_arrays,
+)
 from support.replays import copy_recorded, make_recorded
 
 from envhub.evaluation.consistency import find_contradiction, find_problems
@@ -68,8 +76,8 @@ def test_changed_arrays(run):
     def reward(array):
         array["reward"][2] += 1e-9
 
-    change_array(run, "actions", 0, act)
-    change_array(run, "traces", 1, reward)
+    change_actions(run, 0, act)
+    change_steps(run, 1, reward)
     assert contradictions(run) == {0: trace, 1: trace}
 
 
@@ -78,7 +86,7 @@ def test_a_changed_flag(run, name):
     def flip(array):
         array[name][-1] = not array[name][-1]
 
-    change_array(run, "traces", 0, flip)
+    change_steps(run, 0, flip)
     assert contradictions(run) == {
         0: "its trace is not the hash of its stored actions, rewards and flags"
     }
@@ -94,16 +102,18 @@ def test_swapped_files(run):
 
 def test_steps_after_the_end(run):
     """The trace may be made anew; the rule for an episode's end cannot."""
-    for folder in ("actions", "traces"):
-        path = run.directory / folder / "0.npy"
-        array = np.load(path)
-        np.save(path, np.concatenate([array, array[-1:]]))
+    longer = [np.concatenate([array, array[-1:]]) for array in load_arrays(run.directory, 0)]
+    save_arrays(run.directory, 0, *longer)
     agree(run, 0)
     assert contradictions(run) == {0: "by its stored steps it had ended after 9 steps"}
 
 
 def test_files_that_are_gone_or_damaged(run):
-    (run.directory / "traces" / "0.npy").unlink()
+    path = run.directory / "actions" / "0.npy"
+    np.save(path, load_arrays(run.directory, 0)[0])  # without the steps
+    with pytest.raises(FileNotFoundError, match="its actions or steps are missing"):
+        find_contradiction(run, run.records()[0])
+    path.unlink()
     with pytest.raises(FileNotFoundError, match="its actions or steps are missing"):
         find_contradiction(run, run.records()[0])
     (run.directory / "actions" / "1.npy").write_bytes(b"nonsense")

@@ -48,8 +48,7 @@ def test_a_run(out):
     assert {one.status for one in run.records()} == {"ok"}
     assert json.loads((out / "summary.json").read_text()) == to_json(run.summary())
     assert open_run(out) == run
-    for folder in ("actions", "traces"):
-        assert sorted(os.listdir(out / folder)) == ["0.npy", "1.npy", "2.npy", "3.npy"]
+    assert sorted(os.listdir(out / "actions")) == ["0.npy", "1.npy", "2.npy", "3.npy"]
     assert len(outcomes(out)) == 4
     assert not descendants(os.getpid())
 
@@ -59,9 +58,9 @@ def test_an_episode_can_be_played_again_from_what_is_kept(out):
         str(WALK), f"{WALKERS}:noisy_chunked", tasks="far", episodes=2, workers=0, out=out
     )
     record = run.records()[1]
-    actions = np.load(out / "actions" / f"{record.number}.npy")
+    with (out / "actions" / f"{record.number}.npy").open("rb") as file:
+        actions, steps = np.load(file), np.load(file)
     assert (actions.dtype, actions.shape) == (np.float32, (record.steps, 1))
-    steps = np.load(out / "traces" / f"{record.number}.npy")
     assert steps.dtype.names == ("reward", "success", "terminated", "truncated")
     assert steps.nbytes == 11 * record.steps
     total, rewards = 0.0, []

@@ -8,7 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.forgery import agree, change_array, change_manifest, change_record
+from support.forgery import (
+    agree,
+    change_actions,
+    change_manifest,
+    change_record,
+    change_steps,
+)
 from support.manifests import record as written
 from support.needs import needs_sandbox
 from support.published import publish
@@ -62,7 +68,7 @@ def test_actions_that_the_policy_did_not_choose(tmp_path):
     other = envhub.evaluate(
         REPLAYED, "random", tasks="at-end", episodes=1, workers=1, out=tmp_path / "other"
     )
-    for name in ("actions/0.npy", "traces/0.npy", "episodes.jsonl", "summary.json"):
+    for name in ("actions/0.npy", "episodes.jsonl", "summary.json"):
         shutil.copy(other.directory / name, run.directory / name)
     assert envhub.verify(run).verdict == "identical"
     found = envhub.verify(run, policy=True)
@@ -94,7 +100,7 @@ class TestForgeries:
         )  # fmt: skip
 
     def test_a_changed_action(self, run):
-        change_array(run, "actions", 0, lambda array: array.__setitem__(2, -array[2]))
+        change_actions(run, 0, lambda array: array.__setitem__(2, -array[2]))
         agree(run, 0)
         found = envhub.verify(run)
         (bad,) = (each for each in found.episodes if each.verdict != "identical")
@@ -104,7 +110,7 @@ class TestForgeries:
         assert "from step 3 on (reward -" in bad.reason
 
     def test_a_changed_reward(self, run):
-        change_array(run, "traces", 0, lambda array: array["reward"].__setitem__(4, 5.0))
+        change_steps(run, 0, lambda array: array["reward"].__setitem__(4, 5.0))
         agree(run, 0)
         found = envhub.verify(run)
         assert (found.ok, found.verdict) == (False, "drifted")
@@ -113,7 +119,7 @@ class TestForgeries:
 
     def test_a_changed_flag(self, run):
         won = run.records()[0].success
-        change_array(run, "traces", 0, lambda array: array["success"].__setitem__(-1, not won))
+        change_steps(run, 0, lambda array: array["success"].__setitem__(-1, not won))
         agree(run, 0, success=not won, success_step=None if won else 9)
         found = envhub.verify(run)
         assert not found.ok
@@ -136,11 +142,10 @@ class TestForgeries:
         for name in ("episode", "seed"):
             first[name], second[name] = second[name], first[name]
         path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
-        for folder in ("actions", "traces"):
-            one, other = (run.directory / folder / f"{number}.npy" for number in (0, 1))
-            one.rename(run.directory / "kept.npy")
-            other.rename(one)
-            (run.directory / "kept.npy").rename(other)
+        one, other = (run.directory / "actions" / f"{number}.npy" for number in (0, 1))
+        one.rename(run.directory / "kept.npy")
+        other.rename(one)
+        (run.directory / "kept.npy").rename(other)
         found = envhub.verify(run)
         assert not found.ok
         assert {verdicts(found)[name] for name in ("at-end:0", "at-end:1")} <= {
@@ -222,7 +227,7 @@ def test_another_kernel_of_openblas_is_not_a_forgery(tmp_path):
         array["reward"][0] += 0.01
 
     forged = open_run(run)
-    change_array(forged, "traces", 0, better)
+    change_steps(forged, 0, better)
     agree(forged, 0)
     found = envhub.verify(run)
     assert verdicts(found)["sum:0"] == "drifted"

@@ -5,6 +5,7 @@ import struct
 
 import numpy as np
 import pytest
+from support.forgery import save_arrays
 
 from envhub.errors import RunDirectoryError
 from envhub.results.arrays import STEP, read_actions, read_steps
@@ -12,20 +13,20 @@ from envhub.results.arrays import STEP, read_actions, read_steps
 
 @pytest.fixture
 def place(tmp_path):
-    for name in ("actions", "traces"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "actions").mkdir()
     return tmp_path
 
 
 def test_what_was_stored(place):
     for array in (np.arange(6, dtype=np.float32).reshape(3, 2), np.array([1, 0, 2])):
-        np.save(place / "actions" / "4.npy", array)
+        save_arrays(place, 4, array, np.ones(3, STEP))
         found = read_actions(place, 4)
         assert found.dtype == array.dtype
         assert np.array_equal(found, array)
-    steps = np.zeros(3, STEP)
-    np.save(place / "traces" / "4.npy", steps)
-    assert np.array_equal(read_steps(place, 4), steps)
+        assert np.array_equal(np.load(place / "actions" / "4.npy"), array)
+        assert np.array_equal(read_steps(place, 4), np.ones(3, STEP))
+    np.save(place / "actions" / "4.npy", array)
+    assert read_steps(place, 4) is None
     assert read_actions(place, 5) is None
     assert read_steps(place, 5) is None
 
@@ -53,6 +54,10 @@ def header(text: bytes) -> bytes:
             header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }") + b"1" * 9,
             "damaged",
         ),
+        (
+            3 * (header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }") + b"1" * 4),
+            "more than actions and steps",
+        ),
         (header(b"__import__('os').getcwd()"), "is damaged"),
     ],
 )
@@ -65,12 +70,12 @@ def test_a_file_that_is_no_array(place, content, said):
 def test_arrays_of_something_else(place):
     np.save(place / "actions" / "0.npy", np.array(["a", "b"]))
     np.save(place / "actions" / "1.npy", np.array(1.0))
-    np.save(place / "traces" / "0.npy", np.zeros(3))
+    save_arrays(place, 2, np.zeros(3), np.zeros(3))
     for number in (0, 1):
         with pytest.raises(RunDirectoryError, match="not actions"):
             read_actions(place, number)
     with pytest.raises(RunDirectoryError, match="not steps"):
-        read_steps(place, 0)
+        read_steps(place, 2)
 
 
 def test_what_is_no_file(place):

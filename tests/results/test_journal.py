@@ -211,7 +211,7 @@ def test_other_files_are_whole_or_not_there(journal, directory):
     assert (directory / "summary.json").stat().st_ino != inode
     assert json.loads((directory / "summary.json").read_text()) == {"a": 2}
     assert sorted(os.listdir(directory)) == [
-        *(".lock", "actions", "episodes.jsonl", "logs", "summary.json", "traces")
+        *(".lock", "actions", "episodes.jsonl", "logs", "summary.json")
     ]
 
 

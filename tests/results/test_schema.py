@@ -19,8 +19,8 @@ from typing import (
     is_typeddict,
 )
 
-import numpy as np
 import pytest
+from support.forgery import load_arrays
 from support.paths import DOCS
 from support.run_json import MANIFEST, changed, places, without
 from support.run_tools import WALK, WALKERS
@@ -299,8 +299,9 @@ def test_the_files_of_a_run_are_documented(tmp_path):
     out = tmp_path / "run"
     evaluate(str(WALK), "zero", tasks="near", episodes=1, workers=1, out=out)
     page = (DOCS / "runs.md").read_text(encoding="utf-8")
-    (traces,) = re.findall(r"^\| `traces/<number>\.npy` \| (.*) \|$", page, re.MULTILINE)
-    assert np.load(out / "traces" / "0.npy").dtype.names == tuple(re.findall(r"`(\w+)`", traces))
+    (arrays,) = re.findall(r"^\| `actions/<number>\.npy` \| (.*) \|$", page, re.MULTILINE)
+    _, steps = load_arrays(out, 0)
+    assert steps.dtype.names == tuple(re.findall(r"`(\w+)`", arrays))
     for path in out.iterdir():
         name = f"{path.name}/" if path.is_dir() else path.name
         assert f"| `{name}" in page or name == ".lock", name

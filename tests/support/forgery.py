@@ -29,19 +29,37 @@ def _numbers(run: Run, records: list[dict[str, Any]]) -> list[int]:
     return [tasks.index(record["task"]) * count + record["episode"] for record in records]
 
 
-def change_array(run: Run, folder: str, number: int, change: Callable[[Any], None]) -> None:
-    """Change the actions or the steps of an episode."""
-    path = run.directory / folder / f"{number}.npy"
-    array = np.load(path)
-    change(array)
-    np.save(path, array)
+def load_arrays(directory: Path, number: int) -> tuple[Any, Any]:
+    """Return the stored actions and steps of an episode."""
+    with (directory / "actions" / f"{number}.npy").open("rb") as file:
+        return np.load(file), np.load(file)
+
+
+def save_arrays(directory: Path, number: int, actions: Any, steps: Any) -> None:
+    """Store the actions and steps of an episode."""
+    (directory / "actions").mkdir(exist_ok=True)
+    with (directory / "actions" / f"{number}.npy").open("wb") as file:
+        np.save(file, actions)
+        np.save(file, steps)
+
+
+def change_actions(run: Run, number: int, change: Callable[[Any], None]) -> None:
+    """Change the actions of an episode."""
+    actions, steps = load_arrays(run.directory, number)
+    change(actions)
+    save_arrays(run.directory, number, actions, steps)
+
+
+def change_steps(run: Run, number: int, change: Callable[[Any], None]) -> None:
+    """Change rewards or flags of an episode."""
+    actions, steps = load_arrays(run.directory, number)
+    change(steps)
+    save_arrays(run.directory, number, actions, steps)
 
 
 def agree(run: Run, number: int, **values: Any) -> None:
     """Make the record, the trace and the summary agree with changed files."""
-    actions, steps = (
-        np.load(run.directory / folder / f"{number}.npy") for folder in ("actions", "traces")
-    )
+    actions, steps = load_arrays(run.directory, number)
     total = 0.0
     for reward in steps["reward"]:
         total += float(reward)

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from support.forgery import save_arrays
 
 from envhub.results.arrays import STEP
 from envhub.results.report.content import content
@@ -16,11 +17,10 @@ from envhub.results.videos import VideoFacts, keep_facts, keep_video
 @pytest.fixture
 def run(make_run):
     run = open_run(make_run("run", near="110p", far="1"))
-    (run.directory / "traces").mkdir()
     for record in run.records():
         steps = np.zeros(3, STEP)
         steps["reward"] = (0.0, 2.0, 1.0)
-        np.save(run.directory / "traces" / f"{record.number}.npy", steps)
+        save_arrays(run.directory, record.number, np.zeros(3), steps)
     return run
 
 
@@ -44,7 +44,7 @@ def test_rewards_of_failures_and_of_filmed_episodes(run):
         "near": {"2": [0.0, 2.0, [0, 99, 50]], "3": [0.0, 2.0, [0, 99, 50]]}
     }
     assert "far" in curves(run, run.records(), {"far": {"0": ["x", 0]}})
-    (run.directory / "traces" / "2.npy").write_bytes(b"damaged")
+    (run.directory / "actions" / "2.npy").write_bytes(b"damaged")
     assert set(curves(run, run.records(), {})["near"]) == {"3"}
 
 
@@ -103,11 +103,10 @@ def test_curves_of_many_failures_stay_within_the_budget(make_run):
         info["plan"]["episodes"] = 1000
 
     run = open_run(make_run("many", many, near="0" * 1000))
-    (run.directory / "traces").mkdir()
     steps = np.zeros(300, STEP)
     steps["reward"] = np.random.default_rng(0).normal(size=300)
     for number in range(1000):
-        np.save(run.directory / "traces" / f"{number}.npy", steps)
+        save_arrays(run.directory, number, np.zeros(300), steps)
     found = curves(run, run.records(), {})
     assert len(found["near"]) == 250
     assert len(json.dumps(found, separators=(",", ":"))) < 60_000
