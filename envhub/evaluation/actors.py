@@ -5,6 +5,7 @@ that wait for actions to `waiting`. `pump` starts the actor's next work, whose r
 takes as an event.
 """
 
+import time
 from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -203,7 +204,9 @@ class InlineActor:
                 return
             batch = batch_of(self.waiting, self._index)
             if batch:
-                self._event = ActionsReady(batch, self._act(batch))
+                began = time.monotonic()
+                actions = self._act(batch)
+                self._event = ActionsReady(batch, actions, time.monotonic() - began)
         except (Exception, SystemExit) as exc:
             contract = isinstance(exc, EnvHubError)
             verb = "acting" if batch else "making"

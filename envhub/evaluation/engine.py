@@ -27,6 +27,7 @@ from envhub.evaluation.slot_pool import SlotPool
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import WorkerPoller
 from envhub.records import EpisodeRecord
+from envhub.results.latency import Latency
 from envhub.types import PolicyFacts
 from envhub.wire.messages import (
     Converted,
@@ -68,6 +69,7 @@ class Engine:
         self.stopping = False
         """Set this to finish the episodes under way and start no others."""
         self.facts: PolicyFacts | None = None
+        self.latency = Latency()
         self._job = job
         self._on_record = on_record
         self._on_poll = on_poll
@@ -359,6 +361,7 @@ class Engine:
                 for slot in slots:
                     self._on_env_made(slot)
             case ActionsReady(slots=slots, actions=actions):
+                self.latency.add(event.seconds)
                 for slot, chunk in zip(slots, actions, strict=True):
                     if slot in self._actor.waiting:
                         self._actor.waiting.remove(slot)

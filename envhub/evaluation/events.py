@@ -21,6 +21,8 @@ class ActionsReady:
 
     slots: tuple[Slot, ...]
     actions: Chunks
+    seconds: float
+    """How long the policy took."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,9 @@ class ProcessActor:
             case PolicyLoaded(facts=facts, policy=policy):
                 return self._ready(facts, policy)
             case Acted(actions=actions):
-                self.seconds = running_average(self.seconds, time.monotonic() - self._since)
-                return self._checked(slots, actions)
+                seconds = time.monotonic() - self._since
+                self.seconds = running_average(self.seconds, seconds)
+                return self._checked(slots, actions, seconds)
             case WorkerError() as error:
                 error.where = "policy"
                 lost = self.remote.worker.ended
@@ -143,7 +144,7 @@ class ProcessActor:
         rows = tuple(slot.row() for slot in batch)
         self.remote.act(self._policy_of(batch[0]), rows, begin, finished)
 
-    def _checked(self, slots: tuple[Slot, ...], actions: Any) -> Event:
+    def _checked(self, slots: tuple[Slot, ...], actions: Any, seconds: float) -> Event:
         """Return the actions, or replace the process if it sent something else."""
         assert slots[0].spaces is not None
         space = slots[0].spaces[1]
@@ -151,7 +152,7 @@ class ProcessActor:
         if (same_length or isinstance(actions, list)) and len(actions) == len(slots):
             checked = actions[:1] if same_length else actions
             if all(_is_chunk(chunk, space) for chunk in checked):
-                return ActionsReady(slots, actions)
+                return ActionsReady(slots, actions, seconds)
         return self._broken(slots, "it sent something else than actions")
 
     def _broken(self, slots: tuple[Slot, ...], reason: str) -> PolicyFailure:

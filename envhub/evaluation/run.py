@@ -34,6 +34,7 @@ from envhub.results.journal import (
     has_records,
     is_vacant,
 )
+from envhub.results.latency import Latency
 from envhub.results.manifest import check_same
 from envhub.results.run import Run
 from envhub.results.seal import check_key, is_sealed, key_path, seal
@@ -228,7 +229,7 @@ def _renewed(manifest: Mapping[str, Any], before: Mapping[str, Any] | None) -> d
     """What `run.json` is to say of a run that is begun, or continued."""
     if before is None:
         return dict(manifest)
-    kept = ("batch", "placement", "about")
+    kept = ("batch", "placement", "about", "latency")
     policy = {key: before["policy"][key] for key in kept if key in before["policy"]}
     return {
         **manifest,
@@ -292,15 +293,21 @@ def _play_and_record(
         )
     finally:
         if engine is not None:
-            run = _finish(journal, run, engine.facts, plugins, watcher)
+            run = _finish(journal, run, engine, plugins, watcher)
     return run
 
 
-def _finish(
-    journal: Journal, run: Run, facts: PolicyFacts | None, plugins: Plugins, watcher: Watcher
-) -> Run:
+def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watcher: Watcher) -> Run:
+    facts = engine.facts
     if facts is not None:
-        told = {"batch": facts.batch, "placement": facts.placement, "about": dict(facts.about)}
+        latency = Latency(run.info["policy"].get("latency"))
+        latency.include(engine.latency)
+        told = {
+            "batch": facts.batch,
+            "placement": facts.placement,
+            "about": dict(facts.about),
+            "latency": latency.to_json(),
+        }
         policy = {**run.info["policy"], **told}
         run = Run(run.directory, seal({**run.info, "policy": policy}))
         journal.write("run.json", run.info)

@@ -119,6 +119,7 @@ def describe_policy(
         "batch": None,
         "placement": None,
         "about": {},
+        "latency": None,
     }
 
 

@@ -75,6 +75,15 @@ class CheckpointFields(TypedDict):
     files: dict[str, str]
 
 
+class LatencyFields(TypedDict):
+    """How long the policy took to act."""
+
+    calls: int
+    p50: float
+    p95: float
+    counts: dict[str, int]
+
+
 class PolicyFields(TypedDict):
     """Which policy was evaluated."""
 
@@ -90,6 +99,7 @@ class PolicyFields(TypedDict):
     batch: int | None
     placement: Placement | None
     about: NotRequired[dict[str, str]]
+    latency: NotRequired[LatencyFields | None]
     runtime: NotRequired[PolicyRuntimeFields | None]
 
 

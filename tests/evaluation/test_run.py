@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent
@@ -270,6 +271,52 @@ def test_progress_and_records_are_told(out):
     )
     assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
     assert tuple(records) == run.records()
+
+
+class Slow(Still):
+    calls = 0
+
+    def act(self, obs, episodes):
+        self.calls += 1
+        time.sleep(0.02)
+        return super().act(obs, episodes)
+
+
+def test_how_long_the_policy_took_is_recorded(out):
+    policy = Slow()
+    question = {"tasks": "near", "workers": 1, "out": out}
+
+    def stop(record):
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        evaluate(str(WALK), policy, episodes=2, on_episode=stop, **question)
+    before = json.loads((out / "run.json").read_text())["policy"]["latency"]["calls"]
+    assert 0 < before == policy.calls
+    run = evaluate(str(WALK), policy, episodes=2, resume=True, **question)
+    latency = run.info["policy"]["latency"]
+    assert before < latency["calls"] == policy.calls
+    assert 0.0195 < latency["p50"] <= latency["p95"]
+
+
+def test_the_same_of_a_policy_in_its_own_process(tmp_path):
+    (tmp_path / "policy.py").write_text(
+        "import time, numpy as np\n"
+        "class Slow:\n"
+        "    def act(self, obs, episodes):\n"
+        "        time.sleep(0.02)\n"
+        "        return np.zeros((len(episodes), 1), np.float32)\n"
+        "def make_policy(benchmark, observation_space, action_space):\n"
+        "    return Slow()\n"
+    )
+    run = evaluate(
+        str(WALK), tmp_path / "policy.py", tasks="near", episodes=1, workers=1, out=tmp_path / "out"
+    )
+    latency = run.info["policy"]["latency"]
+    assert latency["calls"] == run.records()[0].steps
+    assert latency["p50"] > 0.0195
+    run = evaluate(str(WALK), "zero", tasks="near", episodes=1, workers=1, out=tmp_path / "other")
+    assert run.info["policy"]["latency"] is None  # no call crosses to the host
 
 
 def test_an_own_function_that_raises_ends_the_run(out):

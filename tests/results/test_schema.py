@@ -239,6 +239,7 @@ def written(content: dict[str, Any], above: str = "") -> dict[str, Any]:
 NAMED_BY_OTHERS = {
     *("benchmark.files", "benchmark.env_args", "plan.suites", "policy.args", "policy.files"),
     *("runtime.packages", "policy.runtime.packages", "policy.checkpoint.files", "policy.about"),
+    "policy.latency.counts",
 }
 ONLY_CHECKPOINT = {f"policy.checkpoint.{name}" for name in ("repo", "commit", "files")}
 ONLY_HUB = {f"benchmark.{name}" for name in ("repo", "commit", "endpoint", "proof", "consent")}

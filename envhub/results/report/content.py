@@ -51,7 +51,7 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "width": CELL * int(run.info["plan"]["episodes"]),
         "bars": histogram(records, max(horizons, default=1)),
         "horizon": max(horizons, default=0),
-        "notes": notes(records, run.info["plan"]),
+        "notes": [*notes(records, run.info["plan"]), *latency_notes(run.info["policy"])],
         "groups": groups(records),
         "protocol": protocol(run),
         "commands": commands(run),
@@ -141,6 +141,15 @@ def notes(records: Sequence[EpisodeRecord], plan: Mapping[str, Any]) -> list[str
     if again:
         said.append(f"{again} episodes were played again after an error of the env.")
     return said
+
+
+def latency_notes(policy: Mapping[str, Any]) -> list[str]:
+    """Say how long the policy took to act, if that was measured."""
+    latency = policy.get("latency")
+    if not latency:
+        return []
+    half, most = (f"{1000 * latency[key]:.3g} ms" for key in ("p50", "p95"))
+    return [f"The policy took {half} to act (median of {latency['calls']:,} calls; p95 {most})."]
 
 
 def groups(records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:

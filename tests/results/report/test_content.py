@@ -40,6 +40,14 @@ def test_many_failures_are_counted(make_run):
     assert (group["count"], len(group["episodes"]), group["more"]) == (90, 60, 30)
 
 
+def test_how_long_the_policy_took(make_run):
+    def measured(info):
+        info["policy"]["latency"] = {"calls": 1200, "p50": 0.0031, "p95": 0.01234, "counts": {}}
+
+    said = content(open_run(make_run("run", measured, near="1")))
+    assert said["notes"] == ["The policy took 3.1 ms to act (median of 1,200 calls; p95 12.3 ms)."]
+
+
 def test_failures_at_the_horizon(make_run):
     def short(info):
         info["plan"]["tasks"]["near"]["horizon"] = 3

@@ -1,0 +1,39 @@
+"""Percentiles from counts are those of the calls, within the width of a count."""
+
+import numpy as np
+import pytest
+
+from envhub.results.latency import Latency
+
+
+def test_percentiles():
+    seconds = np.random.default_rng(0).lognormal(-5, 1, 5000)
+    latency = Latency()
+    for one in seconds:
+        latency.add(one)
+    assert latency.calls == 5000
+    for share in (0.5, 0.95, 1.0):
+        assert latency.percentile(share) == pytest.approx(np.quantile(seconds, share), rel=0.03)
+
+
+def test_sessions_add_up():
+    first, second = Latency(), Latency()
+    for _ in range(3):
+        first.add(0.001)
+    second.add(2.0)
+    again = Latency(first.to_json())
+    again.include(second)
+    found = again.to_json()
+    assert found["calls"] == 4
+    assert found["p50"] == pytest.approx(0.001, rel=0.03)
+    assert found["p95"] == pytest.approx(2.0, rel=0.03)
+    assert sum(found["counts"].values()) == 4
+
+
+def test_nothing_and_hardly_anything():
+    latency = Latency()
+    assert latency.to_json() is None
+    with pytest.raises(ValueError, match="no call"):
+        latency.percentile(0.5)
+    latency.add(0.0)  # less than the clock can tell
+    assert latency.to_json()["p50"] < 2e-6
