@@ -104,5 +104,7 @@ class SlotPool:
             if isinstance(worker, Worker):
                 self._poller.remove(worker)
         close_workers(workers, limit=self._limits.close)
+        self._first, self._leaving = None, []  # their views keep the shared memory mapped
         for slot in self.slots:
+            slot.remote = None
             slot.close()

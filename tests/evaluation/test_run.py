@@ -228,17 +228,25 @@ def test_paths_are_taken_as_paths(out):
 # From programs
 
 
+@pytest.fixture
+def _no_collector():
+    """Nothing that only the garbage collector would free is freed."""
+    gc.collect()  # what earlier tests left
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_collector")
 def test_twenty_runs_in_a_row_leave_nothing(tmp_path, monkeypatch):
     """Each has a directory of its own, although many begin in the same second."""
     monkeypatch.chdir(tmp_path)
     question = {"tasks": "near", "episodes": 1, "max_steps": 1}
     evaluate(str(WALK), workers=1, **question)  # starts what stays: a thread
-    gc.collect()  # what earlier tests left; a run's memory is freed with its last array
     descriptors, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
     runs = [evaluate(str(WALK), Still(), workers=n % 2, **question) for n in range(20)]
     assert len({run.directory for run in runs}) == 20
     assert all(run.complete for run in runs)
-    gc.collect()
     assert len(os.listdir("/proc/self/fd")) <= descriptors
     assert threading.active_count() <= threads
     assert not descendants(os.getpid())
