@@ -147,6 +147,7 @@ def evaluate(
     progress: Callable[[int, int], object] | None = None,
     on_episode: Callable[[EpisodeRecord], object] | None = None,
     controls: Iterable[str] = (),
+    ignore_conventions: bool = False,
     **source: Unpack[SourceKeywords],
 ) -> Run:
     """Evaluate a policy on a benchmark, as `envhub eval` does.
@@ -179,6 +180,8 @@ def evaluate(
         on_episode: Called with the record of each episode that has ended.
         controls: Policies that are played in the same episodes afterwards, into `controls/` of the
             run's directory: `zero`, `random`, or those of the benchmark.
+        ignore_conventions: Run a policy whose conventions differ from the benchmark's, and record
+            that.
         **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
             `runtime` and the others of `envhub.options.SourceKeywords`.
 
@@ -187,6 +190,7 @@ def evaluate(
 
     Raises:
         UsageError: An argument cannot be meant; says what to give instead.
+        ConventionsDiffer: The policy was made for other conventions than the benchmark has.
         ContractError: The benchmark or the policy breaks its contract.
     """
     chosen = check_policy(policy)
@@ -208,6 +212,7 @@ def evaluate(
         out=check_path("out", out),
         options=_source_options("evaluate", source),
         controls=check_names("controls", controls),
+        ignore_conventions=check_flag("ignore_conventions", ignore_conventions),
     )
     check_function("progress", progress)
     check_function("on_episode", on_episode)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from envhub.conventions import HZ, VALUES, Convention, find_problem
 from envhub.errors import InvalidBenchmark
 
 Value = bool | int | float | str | None
@@ -132,6 +133,12 @@ class Benchmark:
     """Memory that one worker needs; `--workers auto` stays within the free memory."""
     reuse: Literal["reset", "rebuild"] = "reset"
     """`rebuild`: every episode gets a new env, for simulators whose reset is incomplete."""
+    conventions: Mapping[str, str] | str = field(default_factory=dict)
+    """What actions and observations mean, by the keys of `docs/conventions.md`; or
+    `pkg.module:conventions`: `conventions(**env_args)` returns them, where arguments change
+    them."""
+    lerobot_conventions: Mapping[str, str] = field(default_factory=dict)
+    """Those that are others in the observations that `lerobot` returns."""
 
     def __post_init__(self) -> None:
         owner = f"Benchmark {self.name!r}"
@@ -175,12 +182,29 @@ class Benchmark:
                 owner,
                 f"policy {name!r} must be 'package.module:name' or ':name', found {target!r}",
             )
+        if not _is_object(self.conventions):  # otherwise known once the arguments are
+            check_declared_conventions(owner, self.conventions)
+            object.__setattr__(self, "conventions", self.known_conventions)
+        check_declared_conventions(owner, self.lerobot_conventions)
         object.__setattr__(self, "suites", dict(self.suites))
         object.__setattr__(self, "policies", dict(self.policies))
+        object.__setattr__(self, "lerobot_conventions", dict(self.lerobot_conventions))
 
     def tasks(self) -> dict[str, Task]:
         """Return all tasks by name, each once, in the order of the suites."""
         return {task.name: task for suite in self.suites.values() for task in suite}
+
+    @property
+    def known_conventions(self) -> dict[str, str]:
+        """The conventions; none as long as a function is to be asked for them."""
+        return {} if isinstance(self.conventions, str) else dict(self.conventions)
+
+    def conventions_for(self, format_: str) -> dict[str, Convention]:
+        """Return what a policy's conventions are compared with, by the format that it reads."""
+        declared: dict[str, Convention] = {**self.known_conventions}
+        if format_ == "lerobot" and self.lerobot is not None:
+            declared |= self.lerobot_conventions
+        return {**declared, HZ: float(self.control_hz)} if self.control_hz else declared
 
 
 def check_name(kind: str, name: object) -> None:
@@ -212,6 +236,14 @@ def _check_suites(owner: str, suites: Mapping[str, tuple[Task, ...]]) -> None:
             )
         names = [task.name for task in tasks]
         _check(len(names) == len(set(names)), owner, f"suite {suite!r} names a task twice")
+
+
+def check_declared_conventions(owner: str, declared: object) -> None:
+    """Raise `InvalidBenchmark` unless a benchmark may declare such conventions."""
+    problem = find_problem(declared, tuple(VALUES))
+    if isinstance(declared, Mapping) and HZ in declared:
+        problem = f"{HZ} is a field of its own, and not one of its conventions"
+    _check(problem is None, owner, str(problem))
 
 
 def _check_args(owner: str, args: Mapping[str, Value]) -> None:

@@ -9,6 +9,7 @@
     │   ├── SandboxUnavailable        2  the sandbox that was asked for does not work here
     │   ├── HomeExposed               2  a sandbox would have to show the user's home
     │   ├── NoScratchDirectory        2  no scratch directory can be made
+    │   ├── ConventionsDiffer         2  a policy was made for other conventions
     │   └── RunDirectoryError         2  a run's directory cannot be used as was asked
     ├── RemoteCodeRefused             3  also a RuntimeError: nobody agreed to run this code
     ├── SourceError                   6  the files of a source are not available
@@ -35,7 +36,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 
@@ -165,6 +166,29 @@ class NoScratchDirectory(UsageError):
         )
         self.directory = directory
         self.problem = problem
+
+
+class ConventionsDiffer(UsageError):
+    """A policy was made for other conventions than the benchmark has.
+
+    Attributes:
+        benchmark: The benchmark's conventions.
+        policy: The policy's.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        benchmark: "Mapping[str, str | float]",
+        policy: "Mapping[str, str | float]",
+    ) -> None:
+        super().__init__(
+            f"The policy was made for other conventions: {problem}. Convert what it reads and "
+            "returns, or correct the declaration that is wrong; --ignore-conventions runs it all "
+            "the same, and records that."
+        )
+        self.benchmark = benchmark
+        self.policy = policy
 
 
 class RunDirectoryError(UsageError):

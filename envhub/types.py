@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from envhub.conventions import Convention
 from envhub.declarations import Benchmark
 from envhub.options import Argument, Limits, SandboxKind
 
@@ -176,6 +177,20 @@ PolicyFormat = Literal["raw", "lerobot"]
 
 
 @dataclass(frozen=True, slots=True)
+class Outlier:
+    """A number of a state that lies far outside what a checkpoint was trained with."""
+
+    task: str
+    """In whose first episode it was met."""
+    feature: str
+    index: int
+    """Of the number in the feature."""
+    value: float
+    statistics: Mapping[str, float]
+    """Of the checkpoint, for this number: `mean`, `std`, `min` and `max`, as far as it has them."""
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyFacts:
     """What a policy declares about itself."""
 
@@ -187,3 +202,5 @@ class PolicyFacts:
     """What else a run is to record of it, such as the device that it runs on."""
     remarks: tuple[str, ...] = ()
     """Sentences for the user."""
+    conventions: Mapping[str, Convention] = field(default_factory=dict)
+    """What it was trained with."""

@@ -146,6 +146,10 @@ def test_a_task_keeps_its_arguments_when_the_authors_change():
         {"spaces": "table:spaces", "lerobot": ":convert", "runtime": "a.b:runtime-1.txt"},
         {"policies": {"expert": "table.expert:make_policy", "other": ":make_policy"}},
         {"policies": MappingProxyType({"expert": ":make_policy"})},
+        {"conventions": {"control": "ee_pose", "gripper": "none"}},
+        {"conventions": MappingProxyType({"frame": "ee"})},
+        {"conventions": "table.conventions:of"},
+        {"lerobot": ":convert", "lerobot_conventions": {"images": "upright"}},
     ],
 )
 def test_allowed_benchmarks_cross_a_border(changes):
@@ -203,6 +207,19 @@ def test_allowed_benchmarks_cross_a_border(changes):
         ({"policies": None}, "Benchmark 'table': policies must be a mapping."),
         ({"policies": {"my expert": ":make"}}, "A policy cannot be called 'my expert': "),
         (
+            {"conventions": {"contol": "ee_pose"}},
+            (
+                "Benchmark 'table': conventions has the key 'contol', which is not one of control, "
+                "rotation, gripper, frame, images, state; the nearest is 'control'."
+            ),
+        ),
+        ({"conventions": {"frame": np.str_("ee")}}, "the convention frame is np.str_('ee'), which"),
+        ({"conventions": "of"}, "conventions must be a mapping of keys to values, found 'of'."),
+        ({"conventions": None}, "conventions must be a mapping of keys to values, found None."),
+        ({"conventions": {"control_hz": 5}}, "control_hz is a field of its own, and not one of"),
+        ({"lerobot_conventions": {"images": "flat"}}, "the convention images is 'flat', which is"),
+        ({"lerobot_conventions": ":of"}, "conventions must be a mapping of keys to values"),
+        (
             {"policies": {"expert": "make"}},
             "policy 'expert' must be 'package.module:name' or ':name', found 'make'.",
         ),
@@ -224,6 +241,17 @@ def test_the_tasks_of_all_suites_come_once_and_in_order():
     made = benchmark(suites={"near": (PUSH, REACH), "far": (REACH, third)})
     assert made.tasks() == {"push": PUSH, "reach": REACH, "lift": third}
     assert list(made.tasks()) == ["push", "reach", "lift"]
+
+
+def test_conventions_by_the_format_that_a_policy_reads():
+    raw, converted = {"images": "upside_down", "frame": "ee"}, {"images": "upright"}
+    declared = {"conventions": raw, "lerobot_conventions": converted}
+    made = benchmark(lerobot=":convert", control_hz=5, **declared)
+    assert made.conventions_for("raw") == {**raw, "control_hz": 5.0}
+    assert made.conventions_for("lerobot") == {**raw, **converted, "control_hz": 5.0}
+    assert benchmark(**declared).conventions_for("lerobot") == raw  # nothing is converted
+    unknown = benchmark(conventions="table:of")
+    assert (unknown.conventions_for("raw"), unknown.known_conventions) == ({}, {})
 
 
 def test_a_message_from_outside_is_checked_like_an_authors_value():

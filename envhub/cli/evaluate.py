@@ -59,6 +59,11 @@ from envhub.results.videos import first_episodes
     help="Interpreter of the policy's process, such as policy/.venv/bin/python.",
 )
 @click.option(
+    "--ignore-conventions",
+    is_flag=True,
+    help="Run a policy whose conventions differ from the benchmark's, and record that.",
+)
+@click.option(
     "--suite",
     "suites",
     multiple=True,
@@ -238,6 +243,7 @@ def _request(
     retries: int,
     max_errors: int,
     out: Path | None,
+    ignore_conventions: bool,
     controls: tuple[str, ...],
     requirements: tuple[Requirement, ...],
     env_args: dict[str, Argument],
@@ -265,6 +271,7 @@ def _request(
         max_errors=max_errors,
         out=out,
         options=options,
+        ignore_conventions=ignore_conventions,
         controls=controls,
         requirements=requirements,
     )

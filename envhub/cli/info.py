@@ -21,6 +21,7 @@ from envhub.cli.options import (
     timeout_option,
 )
 from envhub.cli.remarks import broken_tasks, undescribed_tasks
+from envhub.conventions import describe as describe_conventions
 from envhub.declarations import MAX_HORIZON
 from envhub.errors import ContractError, RemoteCodeRefused
 from envhub.host.loading import Description, describe
@@ -127,6 +128,8 @@ def _as_text(described: Description, spaces: Spaces | None, declared: Requiremen
         "policies": excerpt(", ".join(benchmark.policies)),
         "requires": excerpt(requirements_text(declared)) if declared and declared.packages else "",
         "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
+        "convention": describe_conventions(benchmark.known_conventions),
+        "lerobot": describe_conventions(benchmark.lerobot_conventions),
         "action": excerpt(str(spaces[1]), SPACE_COLUMNS) if spaces else "",
     }
     lines = [f"{name:<10} {fact}" for name, fact in facts.items() if fact]

@@ -13,7 +13,7 @@ from envhub.cli.table import render
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results.controls import Control, read_controls
-from envhub.results.paste import header, paste_line
+from envhub.results.paste import describe_overridden, header, paste_line
 from envhub.results.require import Requirement, failures
 from envhub.results.run import Run, open_run
 from envhub.results.summary import to_json
@@ -63,6 +63,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "complete": run.complete,
             "policy": run.info["policy"]["ref"],
             "protocol": run.info["protocol"],
+            "conventions": run.info.get("conventions"),
             "line": line,
             **to_json(summary),
             "controls": [_control(control) for control in read_controls(run)],
@@ -73,6 +74,9 @@ def show_run(run: Run, *, as_json: bool) -> None:
     click.echo(render(summary))
     for text in _first_errors(run):
         echo_error(printable(text))
+    ignored = describe_overridden(run.info)
+    if ignored is not None:
+        click.echo(printable(f"\nConventions were ignored: {ignored}."))
     for control in read_controls(run):
         click.echo(printable(f"\n{_describe_control(control)}"))
     click.echo(printable(f"\n{line}\n{run.directory}"))

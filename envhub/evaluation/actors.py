@@ -22,7 +22,7 @@ from envhub.policies.caller import Chunks, PolicyCaller
 from envhub.policies.contract import Context
 from envhub.policies.load import ObservationView, context_of, make_caller, wrap_policy
 from envhub.tracebacks import place_of, trace_of
-from envhub.types import PolicyFacts, PolicySource, PolicySpec
+from envhub.types import Outlier, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.spaces import Spaces
 
 
@@ -205,8 +205,9 @@ class InlineActor:
             batch = batch_of(self.waiting, self._index)
             if batch:
                 began = time.monotonic()
-                actions = self._act(batch)
-                self._event = ActionsReady(batch, actions, time.monotonic() - began)
+                actions, outliers = self._act(batch)
+                seconds = time.monotonic() - began
+                self._event = ActionsReady(batch, actions, seconds, outliers)
         except (Exception, SystemExit) as exc:
             contract = isinstance(exc, EnvHubError)
             verb = "acting" if batch else "making"
@@ -250,7 +251,7 @@ class InlineActor:
             caller = wrap_policy(self._policy, spaces)
         self._known.append((spaces, caller, ObservationView(spaces[0], caller.facts.needs)))
 
-    def _act(self, batch: tuple[Slot, ...]) -> Chunks:
+    def _act(self, batch: tuple[Slot, ...]) -> tuple[Chunks, tuple[Outlier, ...]]:
         index = self._index(batch[0])
         assert index is not None
         _, caller, view = self._known[index]
@@ -258,7 +259,8 @@ class InlineActor:
             caller.check_space(batch[0].converted)
             view = ObservationView(batch[0].converted, None)
         contexts = [self._context(caller, slot) for slot in batch]
-        return caller.act(view.batch(batch, Slot.value), contexts)
+        actions = caller.act(view.batch(batch, Slot.value), contexts)
+        return actions, caller.take_outliers()
 
     def _context(self, caller: PolicyCaller, slot: Slot) -> Context:
         attempt = slot.attempt

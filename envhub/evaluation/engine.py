@@ -15,10 +15,12 @@ import numpy as np
 
 from envhub.errors import ContractError, RunAborted, WorkerError, WorkerRaised
 from envhub.evaluation.actors import Actor, InWorkerActor, make_actor, make_process_actor
+from envhub.evaluation.agreement import Agreement, agree, remark_on
 from envhub.evaluation.attempt import Attempt
 from envhub.evaluation.breaker import CircuitBreaker
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job, Progress
+from envhub.evaluation.outliers import OutlierLog
 from envhub.evaluation.pacing import Pacing
 from envhub.evaluation.process_actor import ProcessActor
 from envhub.evaluation.schedule import Schedule
@@ -70,6 +72,11 @@ class Engine:
         """Set this to finish the episodes under way and start no others."""
         self.facts: PolicyFacts | None = None
         self.latency = Latency()
+        self.agreement: Agreement | None = None
+        """The conventions of the benchmark and of the policy, once it is made."""
+        self.remarks: tuple[str, ...] = ()
+        """Sentences for the user about the policy."""
+        self.outliers = OutlierLog(job.plan.episodes, job.episodes)
         self._job = job
         self._on_record = on_record
         self._on_poll = on_poll
@@ -242,7 +249,9 @@ class Engine:
         self._on_env_made(slot)
 
     def _take_facts(self, facts: PolicyFacts) -> None:
-        """Replace the actor if the policy declares another placement."""
+        """Compare conventions, and replace the actor if the policy declares another placement."""
+        if self.facts is None or self.facts.conventions != facts.conventions:
+            self._compare_conventions(facts)
         if self.facts is not None:
             if self.facts.placement != facts.placement:
                 raise RunAborted("The policy's placement is not the same for all tasks.")
@@ -258,6 +267,13 @@ class Engine:
             # Only without a sandbox and a runtime can workers run the user's policy.
             self._actor.close()
             self._actor = InWorkerActor(self._job)
+
+    def _compare_conventions(self, facts: PolicyFacts) -> None:
+        job = self._job
+        self.agreement = agree(job.benchmark, facts, ignore=job.ignore_conventions)
+        remark = remark_on(self.agreement, job.benchmark, own=job.in_worker)
+        said = facts.remarks if remark is None else (*facts.remarks, remark)
+        self.remarks = tuple(dict.fromkeys((*self.remarks, *said)))
 
     def _begin(self, slot: Slot) -> None:
         episode = slot.attempt.episode
@@ -362,6 +378,8 @@ class Engine:
                     self._on_env_made(slot)
             case ActionsReady(slots=slots, actions=actions):
                 self.latency.add(event.seconds)
+                self.outliers.add(event.outliers)
+                self._tell_outlier()
                 for slot, chunk in zip(slots, actions, strict=True):
                     if slot in self._actor.waiting:
                         self._actor.waiting.remove(slot)
@@ -411,8 +429,15 @@ class Engine:
 
     def _record(self, record: EpisodeRecord, attempt: Attempt) -> None:
         self.progress.done += 1
+        self.outliers.ended(record.number)
+        self._tell_outlier()
         self._actor.finished(record.number)
         self._on_record(record, attempt.actions(), attempt.steps())
+
+    def _tell_outlier(self) -> None:
+        remark = self.outliers.take_remark()
+        if remark is not None:
+            self.remarks += (remark,)
 
     def _show(self, slot: Slot, activity: str) -> None:
         self.progress.slots[slot.index] = activity

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from envhub.errors import WorkerError
 from envhub.evaluation.slot import Slot
 from envhub.policies.caller import Chunks
+from envhub.types import Outlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,8 @@ class ActionsReady:
     actions: Chunks
     seconds: float
     """How long the policy took."""
+    outliers: tuple[Outlier, ...] = ()
+    """Numbers that the policy read, far outside its statistics."""
 
 
 @dataclass(frozen=True, slots=True)

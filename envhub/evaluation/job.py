@@ -40,6 +40,8 @@ class Job:
     """Where the policy's process runs."""
     policy_interpreter: Interpreter = HERE
     """The interpreter of the policy's process, unless workers make the policy."""
+    ignore_conventions: bool = False
+    """Whether a policy that was trained with other conventions plays all the same."""
     broken: Mapping[str, WorkerRaised] = field(default_factory=dict)
     """The tasks whose envs cannot be made, and why."""
 

@@ -73,6 +73,7 @@ class Prepared:
             directory=self.request.directory,
             logs=logs,
             policy_interpreter=runtime.interpreter if runtime else HERE,
+            ignore_conventions=self.request.ignore_conventions,
             broken=self.worker.broken,
         )
 
@@ -158,6 +159,7 @@ def prepare(
             },
             retries=request.retries,
             inline=request.workers == 0,
+            ignore_conventions=request.ignore_conventions,
         )
     except BaseException:
         close_workers([worker.remote.worker], limit=request.limits.close)

@@ -93,10 +93,10 @@ class ProcessActor:
         match self.remote.worker.take():
             case PolicyLoaded(facts=facts, policy=policy):
                 return self._ready(facts, policy)
-            case Acted(actions=actions):
+            case Acted() as acted:
                 seconds = time.monotonic() - self._since
                 self.seconds = running_average(self.seconds, seconds)
-                return self._checked(slots, actions, seconds)
+                return self._checked(slots, acted, seconds)
             case WorkerError() as error:
                 error.where = "policy"
                 lost = self.remote.worker.ended
@@ -144,15 +144,15 @@ class ProcessActor:
         rows = tuple(slot.row() for slot in batch)
         self.remote.act(self._policy_of(batch[0]), rows, begin, finished)
 
-    def _checked(self, slots: tuple[Slot, ...], actions: Any, seconds: float) -> Event:
+    def _checked(self, slots: tuple[Slot, ...], acted: Acted, seconds: float) -> Event:
         """Return the actions, or replace the process if it sent something else."""
         assert slots[0].spaces is not None
-        space = slots[0].spaces[1]
+        space, actions = slots[0].spaces[1], acted.actions
         same_length = isinstance(actions, np.ndarray) and len(actions.shape) > 0
         if (same_length or isinstance(actions, list)) and len(actions) == len(slots):
             checked = actions[:1] if same_length else actions
             if all(_is_chunk(chunk, space) for chunk in checked):
-                return ActionsReady(slots, actions, seconds)
+                return ActionsReady(slots, actions, seconds, acted.outliers)
         return self._broken(slots, "it sent something else than actions")
 
     def _broken(self, slots: tuple[Slot, ...], reason: str) -> PolicyFailure:

@@ -68,6 +68,7 @@ def request_of(
         policy_args=policy["args"],
         limits=Limits(**manifest["limits"]),
         retries=manifest["retries"],
+        ignore_conventions=manifest.get("conventions", {}).get("ignore", False),
         out=directory,
         directory=_directory_of(policy),
         options=SourceOptions(

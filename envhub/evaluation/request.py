@@ -41,6 +41,8 @@ class EvalRequest:
     directory: Path = field(default_factory=Path.cwd)
     """Where the policy runs, and relative paths in its arguments begin."""
     options: SourceOptions = field(default_factory=SourceOptions)
+    ignore_conventions: bool = False
+    """Whether to run a policy that was trained with other conventions than the benchmark's."""
     controls: tuple[str, ...] = ()
     """Policies of EnvHub or of the benchmark that are to be played in the same episodes."""
     requirements: tuple[Requirement, ...] = ()

@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from envhub.errors import RunDirectoryError
+from envhub.errors import ConventionsDiffer, RunDirectoryError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine, OnRecord
 from envhub.evaluation.prepare import Prepared, foresee, prepare
@@ -31,6 +31,7 @@ from envhub.results.journal import (
     claim_directory,
     create_directory,
     discard_directory,
+    forget_unplayed,
     has_records,
     is_vacant,
 )
@@ -169,6 +170,23 @@ def _evaluate(
     before: dict[str, Any] | None = None,
     keep: bool = False,
 ) -> Run:
+    """Play what has no record yet; a policy of other conventions leaves no run behind."""
+    try:
+        return _evaluate_in(request, source, directory, watcher, before=before, keep=keep)
+    except ConventionsDiffer:
+        forget_unplayed(directory)
+        raise
+
+
+def _evaluate_in(
+    request: EvalRequest,
+    source: Source,
+    directory: Path,
+    watcher: Watcher,
+    *,
+    before: dict[str, Any] | None,
+    keep: bool,
+) -> Run:
     """Play what has no record yet.
 
     Args:
@@ -229,12 +247,17 @@ def _renewed(manifest: Mapping[str, Any], before: Mapping[str, Any] | None) -> d
     """What `run.json` is to say of a run that is begun, or continued."""
     if before is None:
         return dict(manifest)
-    kept = ("batch", "placement", "about", "latency")
+    kept = ("batch", "placement", "about", "latency", "outliers")
     policy = {key: before["policy"][key] for key in kept if key in before["policy"]}
     return {
         **manifest,
         "created": before["created"],
         "policy": {**manifest["policy"], **policy},
+        "conventions": {
+            **manifest["conventions"],
+            **before.get("conventions", {}),
+            "ignore": manifest["conventions"]["ignore"],
+        },
     }
 
 
@@ -260,8 +283,7 @@ def _play_and_record(
     remarks: list[str] = []
 
     def on_poll() -> None:
-        facts = engine.facts if engine is not None else None
-        for remark in facts.remarks if facts else ():
+        for remark in engine.remarks if engine is not None else ():
             if remark not in remarks:
                 remarks.append(remark)
                 watcher.message(remark)
@@ -298,8 +320,8 @@ def _play_and_record(
 
 
 def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watcher: Watcher) -> Run:
-    facts = engine.facts
-    if facts is not None:
+    facts, agreement = engine.facts, engine.agreement
+    if facts is not None and agreement is not None:
         latency = Latency(run.info["policy"].get("latency"))
         latency.include(engine.latency)
         told = {
@@ -307,9 +329,15 @@ def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watche
             "placement": facts.placement,
             "about": dict(facts.about),
             "latency": latency.to_json(),
+            "outliers": engine.outliers.to_json(run.info["policy"].get("outliers", ())),
         }
-        policy = {**run.info["policy"], **told}
-        run = Run(run.directory, seal({**run.info, "policy": policy}))
+        ignore = run.info.get("conventions", {}).get("ignore", False)
+        info = {
+            **run.info,
+            "policy": {**run.info["policy"], **told},
+            "conventions": {"ignore": ignore, **agreement.to_json()},
+        }
+        run = Run(run.directory, seal(info))
         journal.write("run.json", run.info)
     summary = run.summary()
     journal.write("summary.json", to_json(summary))

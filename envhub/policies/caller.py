@@ -10,7 +10,7 @@ from gymnasium.spaces import Space
 from envhub.errors import ContractError
 from envhub.observations import to_lerobot
 from envhub.policies.contract import PADDING, Context, facts_of, make_rng
-from envhub.types import PolicyFacts
+from envhub.types import Outlier, PolicyFacts
 from envhub.wire.values import Array
 
 Chunks = Array | list[Array]
@@ -84,6 +84,11 @@ class PolicyCaller:
             for at in range(0, len(episodes), size)
         ]
         return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def take_outliers(self) -> tuple[Outlier, ...]:
+        """Return the numbers far outside its statistics that a checkpoint has met since."""
+        take = getattr(self._policy, "take_outliers", None)
+        return () if take is None else tuple(take())
 
     def _notify(self, method: str, *args: Context) -> None:
         """Call a method of the policy, if it has it; an error is too late for any record."""

@@ -12,9 +12,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from envhub.conventions import read_conventions
 from envhub.errors import ContractError, UsageError
 from envhub.files import expand_home
 from envhub.options import Argument
+from envhub.policies.sidecar import read_sidecar
 from envhub.refs import HubRef
 from envhub.sources.fetch import obtain_files, resolve
 from envhub.sources.fingerprint import hash_file
@@ -25,7 +27,7 @@ from envhub.types import PolicySource
 PREFIX = "lerobot:"
 MODULE = "envhub.policies.lerobot"
 """The module that makes policies of checkpoints, in the policy's own process."""
-ARGUMENTS = ("batch", "device", "n_action_steps", "rename", "threads")
+ARGUMENTS = ("batch", "conventions", "device", "n_action_steps", "rename", "threads")
 """What `--policy-arg` takes for a checkpoint."""
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -164,6 +166,7 @@ def read_checkpoint(directory: Path) -> Checkpoint:
         )
     for name in PROCESSORS:
         _check_steps(directory, name, names)
+    read_sidecar(directory)
     files = [name for name in names if name.endswith((".json", ".safetensors"))]
     return Checkpoint(directory.resolve(), {name: _hash(directory / name) for name in files})
 
@@ -180,6 +183,10 @@ def policy_of(checkpoint: Checkpoint, args: Mapping[str, Argument]) -> PolicySou
                 f"--policy-arg {name} is not an argument of a checkpoint. Available: "
                 f"{', '.join(ARGUMENTS)}."
             )
+    try:
+        read_conventions(args.get("conventions", {}))
+    except ContractError as exc:
+        raise UsageError(str(exc)) from exc
     return PolicySource(MODULE, "make_policy", {"directory": str(checkpoint.directory), **args})
 
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from envhub.conventions import check_conventions
 from envhub.errors import ContractError
 from envhub.types import PolicyFacts
 
@@ -37,8 +38,8 @@ class Policy(Protocol):
     """An object that acts. Only `act` is required.
 
     A policy may also have `placement` ("process" by default), `needs` (None: all of the
-    observation), `format` ("raw"), `batch` (None), `start(episode)`, `finish(episode)` and
-    `close()`: docs/policies.md describes them.
+    observation), `format` ("raw"), `batch` (None), `conventions` ({}), `start(episode)`,
+    `finish(episode)` and `close()`: docs/policies.md describes them.
     """
 
     def act(self, obs: Any, episodes: Sequence[Context], /) -> Any:
@@ -74,7 +75,8 @@ def facts_of(policy: Any, leaves: Sequence[str]) -> PolicyFacts:
     needs = _needed(name, getattr(policy, "needs", None), leaves)
     about = {str(k): str(v) for k, v in dict(getattr(policy, "about", {})).items()}
     remarks = tuple(map(str, getattr(policy, "remarks", ())))
-    return PolicyFacts(placement, needs, format_, batch, about, remarks)
+    conventions = check_conventions(name, getattr(policy, "conventions", {}))
+    return PolicyFacts(placement, needs, format_, batch, about, remarks, conventions)
 
 
 def _needed(name: str, needs: Any, leaves: Sequence[str]) -> tuple[str, ...] | None:

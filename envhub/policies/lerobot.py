@@ -7,15 +7,19 @@ The checkpoint's files are local, and were checked by the host: safetensors and 
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from envhub.conventions import Convention, Conventions, read_conventions
 from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.policies.acting import check_batch, make_acting, way_of
 from envhub.policies.contract import Context
-from envhub.policies.lerobot_features import Inputs, compare, read_rename
+from envhub.policies.lerobot_features import Inputs, check_state, compare, read_rename
+from envhub.policies.outliers import OutlierFinder, state_statistics
+from envhub.policies.sidecar import read_sidecar
+from envhub.types import Outlier
 
 _PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
 _SHOWN = 3
@@ -34,8 +38,10 @@ class LeRobotPolicy:
         inputs: Inputs,
         batch: int,
         remarks: tuple[str, ...] = (),
+        conventions: Conventions | None = None,
     ) -> None:
         config = policy.config
+        self.conventions = conventions or {}
         self.batch = batch
         self.needs = inputs.needs
         self.about = {
@@ -47,6 +53,8 @@ class LeRobotPolicy:
         self.remarks = remarks
         self._inputs = inputs
         self._preprocess, postprocess = processors
+        states = [key for key in config.input_features if "image" not in key]
+        self._outliers = OutlierFinder(state_statistics(self._preprocess.steps, states))
         self._acting = make_acting(policy, postprocess, batch)
 
     def check_space(self, space: Any) -> None:
@@ -62,13 +70,18 @@ class LeRobotPolicy:
         import torch
 
         with torch.inference_mode():
-            frames = [self._frame(obs, row) for row in range(len(episodes))]
+            frames = [self._frame(obs, row, episode) for row, episode in enumerate(episodes)]
             return self._acting.act(frames, episodes)
 
-    def _frame(self, obs: Any, row: int) -> Any:
+    def take_outliers(self) -> tuple[Outlier, ...]:
+        """Return the numbers far outside the checkpoint's statistics that were met since."""
+        return self._outliers.take()
+
+    def _frame(self, obs: Any, row: int, episode: Context) -> Any:
         """Preprocess one row, as LeRobot's loop over one env does."""
         names = self._inputs.names
         frame = {theirs: obs[ours][row : row + 1] for ours, theirs in names.items()}
+        self._outliers.look(frame, episode)
         return self._preprocess({**frame, "task": [obs["task"][row]]})
 
 
@@ -82,6 +95,7 @@ def make_policy(
     n_action_steps: int | None = None,
     threads: int = 1,
     rename: str = "",
+    conventions: str | Mapping[str, Convention] = "",
 ) -> LeRobotPolicy:
     """Make a policy of a checkpoint.
 
@@ -95,6 +109,7 @@ def make_policy(
         n_action_steps: Actions of a chunk that are executed; None: the checkpoint's number.
         threads: Threads of torch.
         rename: The benchmark's names of features and the checkpoint's, `ours=theirs,...`.
+        conventions: What it was trained with, `key=value,...`; before those of its `envhub.json`.
 
     Raises:
         ContractError: The checkpoint cannot be loaded, or does not fit the benchmark.
@@ -105,13 +120,17 @@ def make_policy(
     torch = _import("torch")
     torch.set_num_threads(threads)
     place = Path(directory)
+    declared = {**read_sidecar(place), **read_conventions(conventions)}
     config, remarks = _configure(torch, place, device, n_action_steps)
     # Before the weights are loaded, which may be gigabytes.
     _check_actions(config, action_space, benchmark.name)
+    renamed = read_rename(rename)
+    check_state(config, benchmark, renamed)
     space = None if benchmark.lerobot else observation_space
-    inputs = compare(config, space, read_rename(rename), benchmark.name)
+    inputs = compare(config, space, renamed, benchmark.name)
     check_batch(config, batch)
-    return LeRobotPolicy(_policy(place, config), _processors(place, config), inputs, batch, remarks)
+    policy, processors = _policy(place, config), _processors(place, config)
+    return LeRobotPolicy(policy, processors, inputs, batch, remarks, declared)
 
 
 def _configure(

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from envhub.conventions import STATE_SIZES
+from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.observations import features
 
 Shapes = Mapping[str, tuple[int, ...]]
+STATE = "observation.state"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,30 @@ def compare(config: Any, space: Any, rename: Mapping[str, str], name: str) -> In
     used = {key: new for key, new in names.items() if new in theirs}
     needs = frozenset(feature.source for feature in found if feature.name in used)
     return Inputs(config, rename, name, used, needs)
+
+
+def check_state(config: Any, benchmark: Benchmark, rename: Mapping[str, str]) -> None:
+    """Refuse a checkpoint whose state cannot have the benchmark's layout.
+
+    A benchmark with a conversion of its own shows its observations only once envs are made.
+
+    Raises:
+        ContractError: The state has another number of values; names both sides.
+    """
+    feature = config.input_features.get(STATE)
+    if benchmark.lerobot is None or feature is None or STATE in rename.values():
+        return
+    layout = str(benchmark.conventions_for("lerobot").get("state"))
+    sizes = STATE_SIZES.get(layout)
+    if sizes is None:
+        return
+    if tuple(feature.shape) not in {(size,) for size in sizes}:
+        allowed = " or ".join(map(str, sizes))
+        raise ContractError(
+            f"The checkpoint's {STATE} has the shape {tuple(feature.shape)}, and that of "
+            f"{benchmark.name} is {layout}, with {allowed} numbers: it was trained with another "
+            "state."
+        )
 
 
 def _shape(names: Mapping[str, str], ours: Shapes, wanted: str) -> tuple[int, ...] | None:

@@ -51,6 +51,8 @@ def _conditions(info: Mapping[str, Any]) -> dict[str, Any]:
         "--env-arg": {k: v for k, v in benchmark["env_args"].items() if k not in assets},
         "the content of the assets": assets,
         "ENVHUB_PLUGINS": benchmark["plugins"],
+        "conventions": benchmark.get("conventions", {}),
+        "LeRobot's conventions": benchmark.get("lerobot_conventions", {}),
         "--seed": plan["seed"],
         "the reuse of envs": plan["reuse"],
         "packages": info["runtime"]["packages"],

@@ -194,6 +194,16 @@ def discard_directory(directory: Path, parents: Iterable[Path] = ()) -> None:
             path.rmdir()
 
 
+def forget_unplayed(directory: Path) -> None:
+    """Remove the files of a run from its directory, unless an episode was recorded."""
+    if has_records(directory):
+        return
+    for name in _FOLDERS:
+        shutil.rmtree(directory / name, ignore_errors=True)
+    for name in _FILES:
+        (directory / name).unlink(missing_ok=True)
+
+
 def check_directory(directory: Path) -> None:
     """Refuse a directory in which a run's files are links, or no files: they lead elsewhere.
 

@@ -42,6 +42,7 @@ def make_manifest(
     policy: Mapping[str, Any],
     retries: int,
     inline: bool,
+    ignore_conventions: bool = False,
 ) -> dict[str, Any]:
     """Make the content of `run.json`.
 
@@ -54,6 +55,7 @@ def make_manifest(
         policy: From `describe_policy`.
         retries: How often a failed episode is run again.
         inline: Whether everything runs in this process, without workers.
+        ignore_conventions: Whether the policy's conventions may differ from the benchmark's.
     """
     source = spec.source
     benchmark = {
@@ -66,6 +68,8 @@ def make_manifest(
         "assets": {asset.name: asset.digest for asset in spec.assets},
         "asset_sources": {asset.name: asset.source for asset in spec.assets if asset.source},
         "plugins": list(chosen() or ()),
+        "conventions": loaded.benchmark.known_conventions,
+        "lerobot_conventions": dict(loaded.benchmark.lerobot_conventions),
     }
     return {
         "format": FORMAT,
@@ -74,6 +78,12 @@ def make_manifest(
         "benchmark": benchmark,
         "plan": dict(planned),
         "policy": dict(policy),
+        "conventions": {
+            "ignore": ignore_conventions,
+            "benchmark": {},
+            "policy": {},
+            "overridden": [],
+        },
         "runtime": {
             "kind": spec.interpreter.kind,
             "key": spec.interpreter.key,
@@ -120,6 +130,7 @@ def describe_policy(
         "placement": None,
         "about": {},
         "latency": None,
+        "outliers": [],
     }
 
 
@@ -315,11 +326,14 @@ def hash_protocol(
 ) -> str:
     """Hash everything that must be equal for two runs to be comparable."""
     assets = benchmark["assets"]
+    declared = {key: benchmark.get(key) for key in ("conventions", "lerobot_conventions")}
     relevant = {
         "source": [benchmark["kind"], benchmark["name"], benchmark["files"]],
         # The content of assets matters, not where they lie.
         "env_args": {k: v for k, v in benchmark["env_args"].items() if k not in assets},
         **({"assets": assets} if assets else {}),
+        # Runs from before there were any have the hash that they would have without any.
+        **{key: value for key, value in declared.items() if value},
         "plugins": benchmark["plugins"],
         "plan": {key: plan[key] for key in ("tasks", "seed", "episodes", "reuse")},
         "packages": dict(packages),

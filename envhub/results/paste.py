@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from envhub.conventions import contrast
 from envhub.options import Argument
 from envhub.results.summary import Line, Summary
 
@@ -48,6 +49,25 @@ def describe_policy(policy: Mapping[str, Any]) -> str:
     name = policy["ref"] if policy["kind"] == "named" else f"{policy['ref']} (a Python object)"
     args = " ".join(f"{key}={_shown(value)}" for key, value in policy["args"].items())
     return f"{name} {args}".rstrip()
+
+
+def describe_overridden(info: Mapping[str, Any]) -> str | None:
+    """Return both sides of the conventions that a run ignored; None if it ignored none."""
+    found = info.get("conventions", {})
+    if not found.get("overridden"):
+        return None
+    name = info["benchmark"]["name"]
+    return contrast(name, found["benchmark"], found["policy"], found["overridden"])
+
+
+def describe_outlier(outlier: Mapping[str, Any]) -> str:
+    """Return a sentence about a number of a state that is far outside what was trained with."""
+    statistics = ", ".join(f"{key} {value:.4g}" for key, value in outlier["statistics"].items())
+    return (
+        f"{outlier['feature']}[{outlier['index']}] is {outlier['value']:.4g} in task "
+        f"{outlier['task']}, far outside the checkpoint's statistics ({statistics}): it may have "
+        "been trained with another state, other units or another robot."
+    )
 
 
 def describe_episodes(plan: Mapping[str, Any], line: Line) -> str:

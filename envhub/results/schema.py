@@ -36,6 +36,8 @@ class BenchmarkFields(TypedDict):
     assets: NotRequired[dict[str, str]]
     asset_sources: NotRequired[dict[str, str]]
     plugins: list[str]
+    conventions: NotRequired[dict[str, str]]
+    lerobot_conventions: NotRequired[dict[str, str]]
 
 
 class TaskFields(TypedDict):
@@ -84,6 +86,16 @@ class LatencyFields(TypedDict):
     counts: dict[str, int]
 
 
+class OutlierFields(TypedDict):
+    """A number of a state far outside what the checkpoint was trained with."""
+
+    task: str
+    feature: str
+    index: Count
+    value: float
+    statistics: dict[str, float]
+
+
 class PolicyFields(TypedDict):
     """Which policy was evaluated."""
 
@@ -100,7 +112,17 @@ class PolicyFields(TypedDict):
     placement: Placement | None
     about: NotRequired[dict[str, str]]
     latency: NotRequired[LatencyFields | None]
+    outliers: NotRequired[list[OutlierFields]]
     runtime: NotRequired[PolicyRuntimeFields | None]
+
+
+class ConventionFields(TypedDict):
+    """What actions and observations mean, by both sides."""
+
+    ignore: bool
+    benchmark: dict[str, str | float]
+    policy: dict[str, str | float]
+    overridden: list[str]
 
 
 class RuntimeFields(TypedDict):
@@ -154,6 +176,7 @@ class ManifestFields(TypedDict):
     benchmark: BenchmarkFields
     plan: PlanFields
     policy: PolicyFields
+    conventions: NotRequired[ConventionFields]
     runtime: RuntimeFields
     machine: NotRequired[MachineFields]
     protection: ProtectionFields

@@ -6,7 +6,7 @@ import msgspec
 
 from envhub.declarations import MAX_DESCRIPTION, Benchmark
 from envhub.options import Argument
-from envhub.types import FileSource, PolicyFacts, PolicySource
+from envhub.types import FileSource, Outlier, PolicyFacts, PolicySource
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK
 from envhub.wire.spaces import SpaceSpec
@@ -338,6 +338,8 @@ class Acted(_Message, frozen=True):
     """Actions: an array `(rows, chunk, *action)`, or a list of arrays `(chunk, *action)`."""
 
     actions: Any
+    outliers: Annotated[tuple[Outlier, ...], msgspec.Meta(max_length=100_000)] = ()
+    """Numbers that the policy read, and never saw the like of."""
 
 
 class QuickStepped(_Message, frozen=True):

@@ -1,6 +1,6 @@
-"""What envs of the published contract say about themselves: the instruction and the horizon.
+"""What envs of the published contract say about themselves: instruction, horizon, conventions.
 
-Both are attributes, or methods without arguments, of the env or of an env that it wraps. Runs in
+They are attributes, or methods without arguments, of the env or of an env that it wraps. Runs in
 the worker.
 """
 
@@ -38,6 +38,11 @@ def horizon_of(env: AnyEnv) -> int | None:
     values = [_read(env, name) for name in _HORIZONS]
     values.append(getattr(env.spec, "max_episode_steps", None))
     return next((int(value) for value in values if _is_horizon(value)), None)
+
+
+def conventions_of(env: AnyEnv) -> Any:
+    """Return the env's `conventions`, whatever they are; None if it has none."""
+    return _read(env, "conventions")
 
 
 def _read(env: AnyEnv, name: str) -> Any:

@@ -1,12 +1,13 @@
 """A loaded benchmark: its declaration, and how its envs are made. Runs in the worker."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, Protocol
 
 import gymnasium as gym
 
-from envhub.declarations import Benchmark, Task
+from envhub.declarations import Benchmark, Task, check_declared_conventions
 from envhub.discovery import name_and_version
 from envhub.errors import ContractError, UnknownName
 from envhub.loader import load_object, load_source
@@ -75,12 +76,12 @@ class DeclaredBenchmark:
         *,
         confined: bool,
     ) -> None:
-        self.benchmark = benchmark
         self.broken: dict[str, Failed] = {}
         self.without_horizon: tuple[str, ...] = ()
         self._module = module
         self._confined = confined
         self._env_args = dict(env_args)
+        self.benchmark = self._with_conventions(benchmark)
 
     def make(self, suite: str, task: Task) -> AnyEnv:
         """Call the benchmark's `make`."""
@@ -118,6 +119,19 @@ class DeclaredBenchmark:
 
     def close(self) -> None:
         """Do nothing: an env is made when it is given out."""
+
+    def _with_conventions(self, benchmark: Benchmark) -> Benchmark:
+        """Ask for the conventions, if they depend on the arguments."""
+        target = benchmark.conventions
+        if not isinstance(target, str):
+            return benchmark
+        function: Any = self._named(target)
+        found = function(**self._env_args)
+        if not isinstance(found, Mapping):
+            name = type(found).__name__
+            raise ContractError(f"{target} must return a mapping of conventions, found a {name}.")
+        check_declared_conventions(f"Benchmark {benchmark.name!r}", found)
+        return replace(benchmark, conventions=found)
 
     def _named(self, target: str) -> object:
         return load_object(target, self._module, confined=self._confined)

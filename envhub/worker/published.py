@@ -13,13 +13,19 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
+from envhub.conventions import HZ, check_conventions
 from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
 from envhub.options import Argument
 from envhub.wire.messages import Failed
 from envhub.wire.spaces import AnySpace
 from envhub.worker.arguments import call_make_env
-from envhub.worker.attributes import horizon_of, instruction_before_reset, instruction_of
+from envhub.worker.attributes import (
+    conventions_of,
+    horizon_of,
+    instruction_before_reset,
+    instruction_of,
+)
 from envhub.worker.convert import Converter
 from envhub.worker.envcalls import outcome_of
 from envhub.worker.normalize import AnyEnv, AnyVectorEnv, Entry, arrange, vectorize
@@ -62,6 +68,7 @@ class PublishedBenchmark:
         self._ready: AnyEnv | None = None
         self.broken: dict[str, Failed] = {}
         self.without_horizon: tuple[str, ...] = ()
+        self._conventions: dict[str, dict[str, Any]] = {}
         self.benchmark = declared or self._describe()
 
     def make(self, suite: str, task: Task) -> AnyEnv:
@@ -118,18 +125,43 @@ class PublishedBenchmark:
             suites.setdefault(suite, []).append(task)
         if len(problems) == len(self._keys):
             raise problems[0]
-        return Benchmark(self._name, ":make_env", {s: tuple(tasks) for s, tasks in suites.items()})
+        conventions = self._agreed_conventions()
+        return Benchmark(
+            self._name,
+            ":make_env",
+            {suite: tuple(tasks) for suite, tasks in suites.items()},
+            control_hz=conventions.pop(HZ, 0.0),
+            conventions=conventions,
+        )
 
     def _look_at(self, env: AnyEnv, name: str) -> Task:
         """Read what an env says about its task; keep it if it is the only one, else close it."""
         description, horizon = instruction_before_reset(env), self._horizon or horizon_of(env)
         if horizon is None:
             self.without_horizon += (name,)
+        declared = conventions_of(env)
+        owner = f"The env of task {name!r}"
+        self._conventions[name] = {} if declared is None else check_conventions(owner, declared)
         if len(self._keys) == 1:
             self._ready = env
         else:
             _close(env)
         return Task(name, description or name, horizon or _UNKNOWN_HORIZON, success="ever")
+
+    def _agreed_conventions(self) -> dict[str, Any]:
+        """Return what all envs declare.
+
+        Raises:
+            ContractError: They do not declare the same.
+        """
+        (first, agreed), *others = self._conventions.items()
+        for name, declared in others:
+            if declared != agreed:
+                raise ContractError(
+                    f"The envs of the tasks {first!r} and {name!r} have different conventions: a "
+                    "benchmark has one set of them. Declare two benchmarks."
+                )
+        return dict(agreed)
 
     def _call_make_env(self) -> None:
         returned = call_make_env(self._make_env, self._env_args)

@@ -41,6 +41,16 @@ def test_an_error_ends_with_exit_code_1():
     assert "1 error and 1 warning: reset-works, flags-boolean." in result.stdout
 
 
+def test_a_convention_that_does_not_exist():
+    arguments = ["./conventions", "--quick", "--env-arg", "wrong=shut"]
+    answer = envhub("check", *arguments)
+    assert answer.code == 1
+    said = "Benchmark 'arm': the convention gripper is 'shut', which is not one of none, positive"
+    assert said in answer.out
+    assert "error loads\n" in answer.out
+    assert "dataclasses.py" not in answer.out
+
+
 def test_card(tmp_path):
     card = tmp_path / "README.md"
     card.write_text("# Zoo\n<!-- envhub check -->\n<!-- /envhub check -->\n")

@@ -124,6 +124,23 @@ class TestGoodFiles:
             "",
         )
 
+    def test_conventions(self):
+        answer = envhub("info", "./conventions", "--env-arg", "control=absolute")
+        assert (answer.code, answer.err) == (0, "")
+        assert (
+            "control    20 Hz\n"
+            "convention control ee_pose, rotation axis_angle, gripper positive_closes, "
+            "frame world, images upside_down, state ee_axis_angle_gripper\n"
+            "lerobot    images upright\n"
+        ) in answer.out
+        shown = json.loads(envhub("info", "./conventions", "--json").out)
+        assert shown["conventions"]["control"] == "ee_delta_pose"
+        assert shown["lerobot_conventions"] == {"images": "upright"}
+
+    def test_a_convention_that_does_not_exist(self):
+        answer = envhub("info", "./conventions", "--env-arg", "wrong=shut")
+        refused(answer, 4, "Benchmark 'arm': the convention gripper is 'shut'", "the nearest is")
+
     @pytest.mark.parametrize(
         ("arguments", "horizon"),
         [

@@ -104,6 +104,8 @@ def test_a_policy_object_runs_here(out):
         "batch": None,
         "placement": "process",
         "about": {},
+        "latency": run.info["policy"]["latency"],
+        "outliers": [],
         "runtime": None,
     }
     with pytest.raises(RunDirectoryError, match="was a Python object; only the program"):

@@ -22,6 +22,7 @@ from envhub_libero.tasks import suites
 from packaging.requirements import Requirement
 from scipy.spatial.transform import Rotation
 from support import libero_setup as libero
+from support.commands import envhub as run_command
 from support.libero_loops import actions, digest
 from support.needs import needs_egl, needs_libero, needs_metaworld
 from support.paths import ROOT, TESTS
@@ -69,6 +70,32 @@ def test_tasks():
     assert suites()["libero_goal"][7].description == "turn on the stove"
     scene = TASKS["KITCHEN_SCENE10_close_the_top_drawer_of_the_cabinet"]
     assert scene.description == "close the top drawer of the cabinet"
+
+
+CONVENTIONS = {
+    "control": "ee_delta_pose",
+    "rotation": "axis_angle",
+    "gripper": "positive_closes",
+    "frame": "world",
+    "images": "upside_down",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "control"), [([], "ee_delta_pose"), (["control=absolute"], "ee_pose")]
+)
+def test_conventions(arguments, control):
+    words = [word for text in arguments for word in ("--env-arg", text)]
+    shown = json.loads(run_command("info", "libero", "--json", *words).out)
+    assert shown["conventions"] == {**CONVENTIONS, "control": control}
+    converted = {"images": "upright", "state": "ee_axis_angle_gripper"}
+    assert (shown["lerobot_conventions"], shown["control_hz"]) == (converted, 20.0)
+
+
+def test_the_page_says_the_conventions():
+    page = (ROOT / "docs" / "libero.md").read_text(encoding="utf-8")
+    for key, value in {**CONVENTIONS, "state": "ee_axis_angle_gripper"}.items():
+        assert f"`{key}` `{value}`" in page or f"`{key}` in LeRobot's format `{value}`" in page
 
 
 def test_listing_it_imports_no_simulator():

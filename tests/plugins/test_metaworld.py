@@ -18,6 +18,7 @@ from envhub_metaworld.env import CAMERAS, make
 from envhub_metaworld.tasks import suites
 from packaging.requirements import Requirement
 from support import metaworld_bare
+from support.commands import envhub as command
 from support.needs import (
     needs_bubblewrap,
     needs_egl,
@@ -29,7 +30,7 @@ from support.paths import TESTS
 from support.zoo import check, failures
 
 import envhub
-from envhub.errors import ContractError, UnknownName
+from envhub.errors import ContractError, ConventionsDiffer, UnknownName
 from envhub.sources.requirements import read_requirements
 
 PLUGIN = TESTS.parent / "plugins" / "metaworld"
@@ -99,6 +100,38 @@ def test_meta_world_has_the_same_tasks():
     )
     mt10, mt50 = ([task.name for task in suites()[suite]] for suite in ("mt10", "mt50"))
     assert own == [mt10, mt50, sorted(mt50)]
+
+
+CONVENTIONS = {
+    "control": "ee_delta_position",
+    "rotation": "none",
+    "gripper": "positive_closes",
+    "frame": "world",
+    "images": "upright",
+    "state": "ee_position_gripper",
+}
+
+
+def test_conventions():
+    shown = json.loads(command("info", "metaworld", "--json").out)
+    assert (shown["conventions"], shown["control_hz"]) == (CONVENTIONS, 80.0)
+    page = (TESTS.parent / "docs" / "metaworld.md").read_text(encoding="utf-8")
+    assert [f"`{k}` `{v}`" for k, v in CONVENTIONS.items() if f"`{k}` `{v}`" not in page] == []
+
+
+def test_only_the_published_camera_is_known_to_be_upright():
+    shown = json.loads(command("info", "metaworld", "--json", "--env-arg", "camera=corner").out)
+    assert "images" not in shown["conventions"]
+
+
+@needs_metaworld
+def test_a_policy_of_another_gripper_is_refused(tmp_path):
+    policy = Policy("agent_pos")
+    policy.conventions = {"gripper": "positive_opens"}
+    with pytest.raises(ConventionsDiffer, match="positive_closes in metaworld and positive_opens"):
+        envhub.evaluate("metaworld", policy, tasks="reach-v3", workers=1, out=tmp_path / "run")
+    assert not policy.seen
+    assert not (tmp_path / "run").exists()
 
 
 def test_listing_it_imports_no_simulator():

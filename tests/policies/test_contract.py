@@ -18,6 +18,15 @@ def test_what_is_not_declared_has_its_default():
     assert declared == ("process", None, "raw", None)
 
 
+def test_conventions():
+    assert facts_of(policy(), LEAVES).conventions == {}
+    declared = {"control_hz": 20, "images": "upright"}
+    assert facts_of(policy(conventions=declared), LEAVES).conventions == {
+        "images": "upright",
+        "control_hz": 20.0,
+    }
+
+
 def test_a_class_with_only_act_is_a_policy_for_type_checkers():
     """Whatever it calls its parameters."""
     assert typing._get_protocol_attrs(Policy) == {"act"}
@@ -58,6 +67,11 @@ def test_needs_are_leaves_in_the_order_of_the_space(needs, expected):
         ({"placement": None}, "placement must be 'process' or 'worker', found None."),
         ({"placement": []}, r"placement must be 'process' or 'worker', found \[\]."),
         ({"format": "torch"}, "format must be 'raw' or 'lerobot', found 'torch'."),
+        (
+            {"conventions": {"images": "up"}},
+            "convention images is 'up', .* the nearest is 'upright'",
+        ),
+        ({"conventions": ["images"]}, "conventions must be a mapping of keys to values"),
         ({"act": 7}, r"SimpleNamespace is not a policy: it has no method act\(obs, episodes\)."),
     ],
 )

@@ -130,6 +130,31 @@ def test_a_renamed_feature_fits(answer):
     assert "fits" not in answer["refusals"]
 
 
+def test_conventions_of_a_checkpoint_and_of_the_command_line(answer):
+    declared = {"gripper": "width", "frame": "world", "control_hz": 20.0}
+    assert answer["conventions"]["declared"] == declared
+
+
+def test_a_state_that_cannot_have_the_benchmarks_layout(answer):
+    assert answer["conventions"]["state"] == {
+        "ee_position_gripper": None,
+        "ee_axis_angle_gripper": (
+            "The checkpoint's observation.state has the shape (4,), and that of arm is "
+            "ee_axis_angle_gripper, with 7 or 8 numbers: it was trained with another state."
+        ),
+    }
+
+
+def test_states_far_outside_the_checkpoints_own_statistics(answer):
+    found = answer["outliers"]
+    assert found["act 0"] == found["act 1"] == found["far 1"] == []
+    (one,) = found["far 0"]
+    assert (one["task"], one["feature"], one["index"]) == ("lerobot_walk", "observation.state", 2)
+    assert abs(one["value"]) < 10
+    rounded = {key: round(value, 4) for key, value in one["statistics"].items()}
+    assert rounded == {"mean": 99.9, "std": 0.7, "min": 98.0, "max": 102.0}
+
+
 @pytest.mark.parametrize(
     ("draw", "problem"),
     [

@@ -13,6 +13,12 @@ CHANGES = {
     "files": ("benchmark", "files", {"env.py": "sha256:bb"}, "the benchmark's files (env.py)"),
     "args": ("benchmark", "env_args", {"size": 3}, "--env-arg (size none, 3)"),
     "plugins": ("benchmark", "plugins", ["mine"], "ENVHUB_PLUGINS (none, ['mine'])"),
+    "conventions": (
+        "benchmark",
+        "conventions",
+        {"images": "upright"},
+        "conventions (images none, upright)",
+    ),
     "seed": ("plan", "seed", 5, "--seed (0, 5)"),
     "reuse": ("plan", "reuse", "rebuild", "the reuse of envs (reset, rebuild)"),
     "package": ("runtime", "packages", {"mujoco": "3.3.2"}, "packages (mujoco 3.3.0, 3.3.2)"),

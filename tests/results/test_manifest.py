@@ -14,7 +14,7 @@ from support.run_tools import WALK, WALKERS
 import envhub
 from envhub import evaluate
 from envhub.errors import RunDirectoryError
-from envhub.results.manifest import check_same, describe_policy, foresee_policy
+from envhub.results.manifest import check_same, describe_policy, foresee_policy, hash_protocol
 from envhub.types import FileSource, PolicySource
 
 
@@ -40,6 +40,20 @@ def test_files_that_a_policys_arguments_name_are_hashed_also_in_lists(tmp_path):
     assert len(set(described["files"].values())) == 1
 
 
+def test_conventions_are_part_of_the_protocol():
+    benchmark = {**MANIFEST["benchmark"], "assets": {}}
+
+    def digest(**more):
+        packages = MANIFEST["runtime"]["packages"]
+        return hash_protocol({**benchmark, **more}, MANIFEST["plan"], packages)
+
+    plain, none = digest(), digest(conventions={}, lerobot_conventions={})
+    assert plain == none  # runs from before there were any
+    raw = digest(conventions={"images": "upright"})
+    lerobot = digest(lerobot_conventions={"images": "upright"})
+    assert len({plain, raw, lerobot, digest(conventions={"images": "upside_down"})}) == 4
+
+
 def test_what_run_json_says(out, tmp_path):
     shutil.copy(WALKERS, tmp_path / "mine.py")
     run = evaluate(
@@ -59,8 +73,8 @@ def test_what_run_json_says(out, tmp_path):
     said = json.loads((out / "run.json").read_text())
     assert run.info == said
     assert list(said) == [
-        *("format", "envhub", "created", "benchmark", "plan", "policy", "runtime", "machine"),
-        *("protection", "limits", "retries", "protocol", "seal"),
+        *("format", "envhub", "created", "benchmark", "plan", "policy", "conventions", "runtime"),
+        *("machine", "protection", "limits", "retries", "protocol", "seal"),
     ]
     assert (said["format"], said["envhub"]) == (1, envhub.__version__)
     benchmark = said["benchmark"]

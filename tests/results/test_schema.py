@@ -242,6 +242,9 @@ NAMED_BY_OTHERS = {
     "policy.latency.counts",
 }
 ONLY_CHECKPOINT = {f"policy.checkpoint.{name}" for name in ("repo", "commit", "files")}
+ONLY_OUTLIERS = {
+    f"policy.outliers.{name}" for name in ("task", "feature", "index", "value", "statistics")
+}
 ONLY_HUB = {f"benchmark.{name}" for name in ("repo", "commit", "endpoint", "proof", "consent")}
 
 
@@ -283,7 +286,7 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    absent = ("benchmark.package", *ONLY_CHECKPOINT, *ONLY_HUB)
+    absent = ("benchmark.package", *ONLY_CHECKPOINT, *ONLY_OUTLIERS, *ONLY_HUB)
     compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}

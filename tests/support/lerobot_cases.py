@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 
+from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
 from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context, make_rng
@@ -233,6 +235,58 @@ def refusals(directory: Path, make_env) -> dict[str, str]:
     return said
 
 
+def conventions(directory: Path, make_env) -> dict[str, object]:
+    """What a checkpoint declares by its file and by an argument, and what its state says."""
+    place = directory / "declared"
+    shutil.copytree(directory / "act", place)
+    declared = {"conventions": {"gripper": "width", "frame": "ee"}}
+    (place / "envhub.json").write_text(json.dumps(declared))
+    _, _, facts = ours(place, make_env, 1, conventions="frame=world,control_hz=20")
+    env = make_env()
+    task = Task("a", "a", 5)
+    said = {}
+    for layout in ("ee_axis_angle_gripper", "ee_position_gripper"):
+        benchmark = Benchmark(
+            "arm",
+            ":make",
+            {"all": (task,)},
+            lerobot=":convert",
+            lerobot_conventions={"state": layout},
+        )
+        try:
+            make_policy(benchmark, env.observation_space, env.action_space, str(place))
+            said[layout] = None
+        except ContractError as exc:
+            said[layout] = str(exc)
+    return {"declared": dict(facts.conventions), "state": said}
+
+
+def outliers(directory: Path, make_env) -> dict[str, list[dict[str, object]]]:
+    """What is said of states, of a checkpoint that knows such states and of one that does not."""
+    from safetensors.torch import load_file, save_file
+
+    far = directory / "far"
+    shutil.copytree(directory / "act", far)
+    (path,) = far.glob("policy_preprocessor_step_*.safetensors")
+    tensors = load_file(path)
+    for key in ("mean", "min", "max"):
+        tensors[f"observation.state.{key}"][2] += 100
+    save_file(tensors, path)
+    env, found = make_env(), {}
+    for name in ("act", "far"):
+        benchmark = SimpleNamespace(name=TASK, lerobot=None)
+        spaces = env.observation_space, env.action_space
+        policy = make_policy(benchmark, *spaces, str(directory / name))
+        caller = PolicyCaller(policy, ["pixels", "agent_pos", "unread"], env.action_space)
+        seen, _ = env.reset(seed=0)
+        for index in (1, 0):  # only a task's first episode counts
+            episode = Context(TASK, TASK, "walk", index, 0, rng=make_rng(0, TASK))
+            caller.start(episode)
+            caller.act({key: value[None] for key, value in seen.items()}, [episode])
+            found[f"{name} {index}"] = [asdict(one) for one in caller.take_outliers()]
+    return found
+
+
 def draws() -> dict[str, object]:
     """Draws that have no rows."""
     from envhub.policies.draws import start_stream, streams_of
@@ -300,6 +354,8 @@ def main(directory: Path, env_file: str) -> dict[str, object]:
     _, _, facts = ours(directory / "cuda", module.Walk, 1)
     answer["cuda"] = {"remarks": list(facts.remarks), "device": facts.about["device"]}
     answer["refusals"] = refusals(directory, module.Walk)
+    answer["conventions"] = conventions(directory, module.Walk)
+    answer["outliers"] = outliers(directory, module.Walk)
     answer["draws"] = draws()
     return answer
 

@@ -9,6 +9,7 @@ from support.projects import ODD, check_style, files_of, make, run
 from support.run_tools import snapshot
 
 import envhub
+from envhub.conventions import KEYS
 from envhub.sources.requirements import requirements_at
 
 
@@ -43,4 +44,7 @@ def test_it_solves_the_benchmark_of_the_other_template_from_frames(tmp_path):
     policy = make(tmp_path, "--policy") / "policy.py"
     out = tmp_path / "run"
     found = envhub.evaluate(make(tmp_path), policy, episodes=2, workers=2, out=out)
+    both = found.info["conventions"]
+    assert both["policy"] == both["benchmark"]
+    assert set(both["policy"]) == set(KEYS)
     assert found.summary().overall.rate >= 0.75

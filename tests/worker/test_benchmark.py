@@ -51,6 +51,29 @@ class TestDeclared:
             program.make("all", program.benchmark.tasks()["count"])
 
 
+class TestConventions:
+    def test_a_function_is_called_with_the_arguments(self, load):
+        assert load("conventions").benchmark.conventions["control"] == "ee_delta_pose"
+        assert load("conventions", control="absolute").benchmark.conventions["control"] == "ee_pose"
+
+    def test_what_it_returns_is_checked(self, load):
+        with pytest.raises(ContractError, match="'arm': the convention gripper is 'shut', which"):
+            load("conventions", wrong="shut")
+
+    def test_a_function_that_returns_something_else(self, load, tmp_path):
+        (tmp_path / "env.py").write_text(
+            "import envhub\n"
+            "@envhub.hookimpl\n"
+            "def envhub_benchmarks():\n"
+            "    task = envhub.Task('count', 'count', horizon=3)\n"
+            "    yield envhub.Benchmark('b', ':make', {'all': (task,)}, conventions=':say')\n"
+            "def say():\n"
+            "    return 'world'\n"
+        )
+        with pytest.raises(ContractError, match=r"^:say must return a mapping of conventions"):
+            load(str(tmp_path))
+
+
 FILES = {
     "published_plain": ({"published_plain": {"published_plain": 500}}, {}),
     "published_cfg": ({"published_cfg": {"published_cfg": 50}}, {}),

@@ -43,6 +43,31 @@ class TestTask:
         assert task.horizon == horizon
         assert type(task.horizon) is int
 
+    def test_conventions(self):
+        told = {"gripper": "width", "control_hz": 5}
+        made = adapted(lambda: Counting(conventions=told)).benchmark
+        assert (made.conventions, made.control_hz) == ({"gripper": "width"}, 5.0)
+        method = adapted(lambda: Counting(conventions=lambda: {"frame": "ee"})).benchmark
+        assert (method.conventions, method.control_hz) == ({"frame": "ee"}, 0.0)
+        assert adapted(Counting).benchmark.conventions == {}
+
+    def test_conventions_that_are_none(self):
+        message = "task 'name': the convention gripper is 'wide', .* the nearest is 'width'."
+        with pytest.raises(ContractError, match=message):
+            adapted(lambda: Counting(conventions={"gripper": "wide"}))
+
+    def test_tasks_of_different_conventions(self):
+        def several():
+            return {
+                "suite": {
+                    "a": lambda: Counting(conventions={"frame": "ee"}),
+                    "b": lambda: Counting(conventions={"frame": "world"}),
+                }
+            }
+
+        with pytest.raises(ContractError, match="the tasks 'a' and 'b' have different conventions"):
+            adapted(several)
+
     @pytest.mark.parametrize(
         "told",
         [

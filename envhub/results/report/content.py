@@ -8,9 +8,17 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from envhub.conventions import describe
 from envhub.records import EpisodeRecord
 from envhub.results.controls import read_controls
-from envhub.results.paste import describe_policy, header, paste_line, planned_episodes
+from envhub.results.paste import (
+    describe_outlier,
+    describe_overridden,
+    describe_policy,
+    header,
+    paste_line,
+    planned_episodes,
+)
 from envhub.results.report import details
 from envhub.results.report.drawing import CELL, histogram, kind, strip, whisker
 from envhub.results.run import Run
@@ -20,6 +28,8 @@ _MOST_ERRORS = 200
 """Errors whose text is kept in the page; of the others the type."""
 _MOST_TEXT = 2000
 """Characters of an error's text."""
+_MOST_OUTLIERS = 3
+"""Numbers of a state that are named."""
 _LISTED = 60
 """Episodes of a group of failures that are listed."""
 
@@ -51,7 +61,11 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "width": CELL * int(run.info["plan"]["episodes"]),
         "bars": histogram(records, max(horizons, default=1)),
         "horizon": max(horizons, default=0),
-        "notes": [*notes(records, run.info["plan"]), *latency_notes(run.info["policy"])],
+        "notes": [
+            *notes(records, run.info["plan"]),
+            *latency_notes(run.info["policy"]),
+            *outlier_notes(run.info["policy"]),
+        ],
         "groups": groups(records),
         "protocol": protocol(run),
         "commands": commands(run),
@@ -152,6 +166,14 @@ def latency_notes(policy: Mapping[str, Any]) -> list[str]:
     return [f"The policy took {half} to act (median of {latency['calls']:,} calls; p95 {most})."]
 
 
+def outlier_notes(policy: Mapping[str, Any]) -> list[str]:
+    """Say which states the policy met that its checkpoint never saw."""
+    found = policy.get("outliers", [])
+    said = [describe_outlier(outlier)[:_MOST_TEXT] for outlier in found[:_MOST_OUTLIERS]]
+    more = len(found) - _MOST_OUTLIERS
+    return [*said, f"So are {more} more numbers of the state."] if more > 0 else said
+
+
 def groups(records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:
     """Return failures and errors that ended alike, the most frequent first."""
     found: dict[str, list[EpisodeRecord]] = {}
@@ -191,10 +213,22 @@ def protocol(run: Run) -> list[tuple[str, str]]:
         ("Seed", str(plan["seed"])),
         ("Horizon", ", ".join(map(str, horizons))),
         ("Success counts", ", ".join(rules)),
+        *_conventions(info),
         ("Sandbox", _sandbox(protection)),
         ("Python", str(runtime.get("python", ""))),
         ("Packages", ", ".join(f"{name} {version}" for name, version in packages)),
     ]
+
+
+def _conventions(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the conventions of both sides, as far as there are any."""
+    found = info.get("conventions", {})
+    rows = [
+        ("Conventions of the benchmark", describe(found.get("benchmark", {}))),
+        ("Conventions of the policy", describe(found.get("policy", {}))),
+        ("Conventions that were ignored", describe_overridden(info) or ""),
+    ]
+    return [(name, text[:_MOST_TEXT]) for name, text in rows if text]
 
 
 def _sandbox(protection: Mapping[str, Any]) -> str:
@@ -220,6 +254,8 @@ def commands(run: Run) -> list[tuple[str, str]]:
     runtime = policy.get("runtime") or {}
     if runtime.get("path"):
         words += ["--policy-python", runtime["path"]]
+    if run.info.get("conventions", {}).get("ignore"):
+        words.append("--ignore-conventions")
     for suite in plan["suites"]:
         words += ["--suite", suite]
     words += ["--episodes", str(plan["episodes"]), "--seed", str(plan["seed"])]

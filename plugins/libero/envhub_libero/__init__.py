@@ -22,4 +22,6 @@ def envhub_benchmarks() -> Iterable[Benchmark]:
         runtime="envhub_libero:runtime.txt",
         assets=(Asset("assets", "lerobot/libero-assets", "ENVHUB_LIBERO_ASSETS"),),
         memory_mb=2048,
+        conventions="envhub_libero.conventions:conventions_of",
+        lerobot_conventions={"images": "upright", "state": "ee_axis_angle_gripper"},
     )

@@ -21,4 +21,5 @@ def envhub_benchmarks() -> Iterable[Benchmark]:
         policies={"expert": "envhub_metaworld.expert:make_policy"},
         runtime="envhub_metaworld:runtime.txt",
         memory_mb=512,
+        conventions="envhub_metaworld.conventions:conventions_of",
     )

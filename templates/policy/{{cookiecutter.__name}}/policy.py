@@ -26,6 +26,15 @@ class PixelPolicy:
     """Pushes what it sees."""
 
     needs = frozenset({"pixels"})  # nothing else is sent, and only what is needed is drawn
+    conventions = {  # noqa: RUF012 - what it was made for; another benchmark's are compared with it
+        "control": "ee_velocity",
+        "rotation": "none",
+        "gripper": "none",
+        "frame": "world",
+        "images": "upright",
+        "state": "planar_position",
+        "control_hz": 10.0,
+    }
 
     def act(self, obs: Mapping[str, Any], episodes: Sequence[Context]) -> Array:
         """Return one action per row; the state of an episode is kept in its memory."""

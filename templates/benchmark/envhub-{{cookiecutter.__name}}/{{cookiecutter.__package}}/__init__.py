@@ -20,4 +20,12 @@ def envhub_benchmarks() -> Iterable[Benchmark]:
         spaces="{{cookiecutter.__package}}.env:spaces_of",
         policies={"expert": "{{cookiecutter.__package}}.expert:make_policy"},
         memory_mb=384,
+        conventions={
+            "control": "ee_velocity",
+            "rotation": "none",
+            "gripper": "none",
+            "frame": "world",
+            "images": "upright",
+            "state": "planar_position",
+        },
     )

@@ -1,0 +1,295 @@
+"""A policy that was made for other conventions is refused before the first episode."""
+
+import json
+import os
+
+import pytest
+from support.paths import ASSETS
+from support.processes import descendants
+from support.run_tools import envhub as run_command
+
+from envhub import evaluate, open_run, verify
+from envhub.api import _Callbacks
+from envhub.declarations import Benchmark, Task
+from envhub.errors import ContractError, ConventionsDiffer
+from envhub.evaluation.agreement import agree, remark_on
+from envhub.evaluation.run import resume_run
+from envhub.results.report.content import commands, protocol
+from envhub.types import PolicyFacts
+
+ARM = ASSETS / "conventions"
+POLICY = f"{ARM}/env.py"
+OURS = {
+    "control": "ee_delta_pose",
+    "rotation": "axis_angle",
+    "gripper": "positive_closes",
+    "frame": "world",
+    "images": "upside_down",
+    "state": "ee_axis_angle_gripper",
+    "control_hz": 20.0,
+}
+OTHERS = {
+    "control": "ee_pose",
+    "rotation": "euler_xyz",
+    "gripper": "positive_opens",
+    "frame": "ee",
+    "images": "upright",
+    "state": "joints",
+    "control_hz": 10,
+}
+NUMBERS = {20.0: "20", 10: "10"}
+
+
+@pytest.fixture
+def out(tmp_path):
+    return tmp_path / "deep" / "run"
+
+
+def play(out, theirs, *, policy=POLICY, workers=0, **more):
+    return evaluate(ARM, policy, policy_args=theirs, workers=workers, out=out, **more)
+
+
+@pytest.mark.parametrize("key", OURS)
+def test_a_policy_that_contradicts_one_is_refused_and_leaves_nothing(out, key):
+    with pytest.raises(ConventionsDiffer) as caught:
+        play(out, {key: OTHERS[key]})
+    ours, theirs = (NUMBERS.get(side[key], side[key]) for side in (OURS, OTHERS))
+    assert str(caught.value) == (
+        f"The policy was made for other conventions: {key} is {ours} in arm and {theirs} in the "
+        "policy. Convert what it reads and returns, or correct the declaration that is wrong; "
+        "--ignore-conventions runs it all the same, and records that."
+    )
+    assert (caught.value.benchmark, caught.value.policy) == (OURS, {key: OTHERS[key]})
+    assert not out.parent.exists()
+
+
+@pytest.mark.parametrize("key", OURS)
+def test_what_is_overridden_is_recorded_with_both_sides(out, key):
+    run = play(out, {**OURS, key: OTHERS[key]}, ignore_conventions=True)
+    assert [record.status for record in run.records()] == ["ok"]
+    assert json.loads((out / "run.json").read_text())["conventions"] == {
+        "ignore": True,
+        "benchmark": OURS,
+        "policy": {**OURS, key: OTHERS[key]},
+        "overridden": [key],
+    }
+
+
+def test_all_that_differ_are_named(out):
+    with pytest.raises(ConventionsDiffer) as caught:
+        play(out, OTHERS)
+    assert str(caught.value).count(" in arm and ") == len(OURS)
+
+
+def test_the_same_on_both_sides(out):
+    run = play(out, OURS)
+    assert run.info["conventions"] == {
+        "ignore": False,
+        "benchmark": OURS,
+        "policy": OURS,
+        "overridden": [],
+    }
+    declared = {key: value for key, value in OURS.items() if key != "control_hz"}
+    assert run.info["benchmark"]["conventions"] == declared
+    assert run.info["benchmark"]["lerobot_conventions"] == {"images": "upright"}
+
+
+def test_arguments_of_the_env_decide(out):
+    run = play(out, {"control": "ee_pose"}, env_args={"control": "absolute"})
+    assert run.info["conventions"]["benchmark"]["control"] == "ee_pose"
+
+
+# Wherever the policy runs
+
+
+class Closes:
+    conventions = {"gripper": "positive_opens"}  # noqa: RUF012
+
+    def act(self, obs, episodes):
+        raise AssertionError("no episode begins")
+
+
+@pytest.mark.parametrize(
+    ("policy", "theirs"),
+    [
+        (POLICY, {"gripper": "width"}),
+        (POLICY, {"gripper": "width", "placement": "worker"}),
+        ("expert", {"gripper": "width"}),
+    ],
+)
+def test_in_a_process_and_in_the_worker(out, policy, theirs):
+    with pytest.raises(ConventionsDiffer, match="gripper is positive_closes in arm and width in"):
+        play(out, theirs, policy=policy, workers=1)
+    assert not out.parent.exists()
+    assert not descendants(os.getpid())
+
+
+def test_an_object(out):
+    with pytest.raises(ConventionsDiffer, match="gripper is positive_closes in arm and positive_o"):
+        evaluate(ARM, Closes(), workers=0, out=out)
+    assert not out.parent.exists()
+
+
+def test_a_declaration_that_is_none(out):
+    with pytest.raises(ContractError) as caught:
+        play(out, {"gripper": "closes"}, workers=1)
+    assert "Declares: the convention gripper is 'closes', which is not one of" in str(caught.value)
+
+
+def test_a_directory_that_was_there_holds_no_run(out):
+    out.mkdir(parents=True)
+    with pytest.raises(ConventionsDiffer):
+        play(out, {"gripper": "width"}, resume=True)
+    assert not (out / "run.json").exists()
+    assert play(out, OURS).complete
+
+
+# What is said
+
+
+def test_the_command(tmp_path):
+    words = ("eval", "./conventions", "--policy", POLICY, "--workers", 0, "--out", tmp_path / "run")
+    refused = run_command(*words, "--policy-arg", "gripper=width")
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith("envhub: The policy was made for other conventions: gripper is ")
+    assert not (tmp_path / "run").exists()
+    played = run_command(*words, "--policy-arg", "gripper=width", "--ignore-conventions")
+    both = "gripper is positive_closes in arm and width in the policy"
+    assert played.code == 0
+    assert played.err.count(f"Ignoring conventions: {both}.\n") == 1
+    assert f"\nConventions were ignored: {both}.\n" in played.out
+    shown = run_command("show", tmp_path / "run")
+    assert f"\nConventions were ignored: {both}.\n" in shown.out
+    content = json.loads(run_command("show", tmp_path / "run", "--json").out)
+    assert content["conventions"]["overridden"] == ["gripper"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "theirs", "said"),
+    [
+        (
+            POLICY,
+            [],
+            "declares no conventions, so they are not compared with those of arm: control",
+        ),
+        (
+            POLICY,
+            ["gripper=positive_closes"],
+            "only arm declares control, rotation, frame, images,",
+        ),
+        ("random", [], None),
+        ("zero", [], None),
+        ("expert", [], None),
+    ],
+)
+def test_silence_is_one_line(tmp_path, policy, theirs, said):
+    args = [word for text in theirs for word in ("--policy-arg", text)]
+    words = ("eval", "./conventions", "--policy", policy, "--workers", 1, "--out", tmp_path / "run")
+    answer = run_command(*words, *args)
+    assert answer.code == 0
+    lines = [line for line in answer.err.splitlines() if "convention" in line]
+    assert len(lines) == (said is not None)
+    assert said is None or said in lines[0]
+
+
+def facts(format_="raw", **conventions):
+    return PolicyFacts("process", None, format_, None, conventions=conventions)
+
+
+def benchmark(**declared):
+    return Benchmark("walk", ":make", {"all": (Task("near", "near", 5),)}, **declared)
+
+
+@pytest.mark.parametrize(
+    ("declared", "theirs", "said"),
+    [
+        ({}, {}, None),
+        ({"control_hz": 5.0}, {}, None),
+        (
+            {},
+            {"frame": "ee"},
+            "walk declares no conventions, so those of the policy are not compared: frame ee.",
+        ),
+        (
+            {"conventions": {"frame": "ee"}, "control_hz": 5.0},
+            {},
+            (
+                "The policy declares no conventions, so they are not compared with those of walk: "
+                "frame ee, control_hz 5."
+            ),
+        ),
+        (
+            {"conventions": {"frame": "ee", "images": "upright"}},
+            {"frame": "ee", "state": "joints", "control_hz": 2.0},
+            (
+                "Some conventions are not compared: only walk declares images; only the policy "
+                "declares state, control_hz."
+            ),
+        ),
+        ({"conventions": {"frame": "ee"}}, {"frame": "ee"}, None),
+    ],
+)
+def test_what_one_side_alone_declares(declared, theirs, said):
+    made = benchmark(**declared)
+    found = agree(made, facts(**theirs), ignore=False)
+    assert remark_on(found, made, own=False) == said
+    assert remark_on(found, made, own=True) is None
+
+
+def test_policies_of_lerobots_format_are_compared_with_what_is_converted():
+    made = benchmark(
+        conventions={"images": "upside_down", "frame": "ee"},
+        lerobot="walk:convert",
+        lerobot_conventions={"images": "upright"},
+    )
+    theirs = {"images": "upright", "frame": "ee"}
+    assert agree(made, facts("lerobot", **theirs), ignore=False).benchmark == theirs
+    with pytest.raises(ConventionsDiffer, match="images is upside_down in walk and upright in"):
+        agree(made, facts(**theirs), ignore=False)
+
+
+def test_a_process_that_sends_something_else_is_not_believed():
+    with pytest.raises(ContractError, match="The policy: conventions has the key 'x'"):
+        agree(benchmark(), facts(x="y"), ignore=True)
+
+
+# What a run keeps
+
+
+def test_resuming_verifying_and_the_report(out):
+    run = play(out, {"gripper": "width"}, ignore_conventions=True, workers=1, episodes=2)
+    before = (out / "episodes.jsonl").read_text().splitlines(keepends=True)
+    (out / "episodes.jsonl").write_text(before[0])
+    assert resume_run(out, 1, _Callbacks()).info["conventions"] == run.info["conventions"]
+    again = verify(out, policy=True, workers=1)
+    assert {verdict.verdict for verdict in (*again.episodes, *again.policy)} == {"identical"}
+    rows = dict(protocol(open_run(out)))
+    assert rows["Conventions of the benchmark"].startswith("control ee_delta_pose, rotation axis")
+    assert rows["Conventions of the policy"] == "gripper width"
+    assert rows["Conventions that were ignored"].startswith("gripper is positive_closes in arm and")
+    assert " --ignore-conventions " in dict(commands(open_run(out)))["Run it again"]
+    (out / "episodes.jsonl").write_text(before[0])
+    with pytest.raises(ConventionsDiffer):
+        play(out, {"gripper": "width"}, episodes=2, resume=True)
+    assert len((out / "episodes.jsonl").read_text().splitlines()) == 1
+
+
+def test_a_run_from_before_there_were_conventions(out):
+    from envhub.results.seal import seal
+
+    walk = ASSETS / "run_walk"
+    now = evaluate(walk, "zero", tasks="near", episodes=2, max_steps=2, workers=0, out=out)
+    info = json.loads((out / "run.json").read_text())
+    assert info["conventions"]["benchmark"] == info["benchmark"]["conventions"] == {}
+    for key in ("conventions", "lerobot_conventions"):
+        del info["benchmark"][key]
+    del info["conventions"]
+    (out / "run.json").write_text(json.dumps(seal(info)))
+    assert verify(out, workers=1).ok
+    assert "Conventions of the benchmark" not in dict(protocol(open_run(out)))
+    text = (out / "episodes.jsonl").read_text()
+    (out / "episodes.jsonl").write_text(text[: text.index("\n") + 1])
+    resumed = resume_run(out, 0, _Callbacks())
+    assert resumed.complete
+    assert resumed.info["protocol"] == now.info["protocol"]
+    assert resumed.info["conventions"]["ignore"] is False
