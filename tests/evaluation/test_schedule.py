@@ -92,6 +92,8 @@ def test_every_episode_is_given_once_and_envs_are_few(counts, workers, data):
         episode = schedule.take(at[worker])
         if episode is None:
             schedule.release(at.pop(worker))
+            waiting = {one.task for one in planned if not given_out[one.number]}
+            assert waiting <= set(at.values()), "no task waits while a worker has nothing to do"
             continue
         opened += episode.task != at[worker]
         at[worker] = episode.task

@@ -23,9 +23,10 @@ from packaging.requirements import Requirement
 from scipy.spatial.transform import Rotation
 from support import libero_setup as libero
 from support.commands import envhub as run_command
-from support.libero_loops import actions, digest
+from support.libero_loops import actions, digest, seen_by_chunks
 from support.needs import needs_egl, needs_libero, needs_metaworld
 from support.paths import ROOT, TESTS
+from support.replays import copy_recorded
 
 import envhub
 from envhub.errors import ContractError, SourceUnavailable, UnknownName
@@ -409,72 +410,102 @@ STEPS = 10
 def own_episodes():
     """LIBERO's own episodes of all jobs, by task and seed; `make soak` takes all tasks."""
     own = libero.own_episodes(JOBS, steps=STEPS)
-    return {(task, seed): lines for task, seed, lines in own}
+    return {(task, seed): lines for task, seed, _, lines in own}
 
 
 @needs_libero
 @needs_egl
 def test_episodes_are_liberos_own_to_the_bit(simulator):
+    """Whether every frame is looked at, or every tenth and the others are not drawn."""
     own = own_episodes()
     assert len({lines[-1][0] for lines in own.values()}) == 7
     # In another order, after other tasks, one of them opened twice.
     jobs = [JOBS[2], *JOBS[::-1]]
-    ours = libero.episodes("ours", jobs, steps=STEPS)
-    assert len(ours) == 9
-    for task, seed, lines in ours:
-        assert lines == own[task, seed], (task, seed)
-
-
-@needs_libero
-@needs_egl
-def test_chunks_of_ten_are_liberos_own_to_the_bit(simulator):
-    """Frames that nobody reads are not drawn, and change nothing."""
-    own = own_episodes()
-    played = libero.episodes("ours", [JOBS[4], JOBS[1]], steps=STEPS, chunk=10)
-    assert len(played) == 3
-    for task, seed, lines in played:
-        assert [len(line) for line in lines] == [3, *[1] * 9, 3]
-        for line, full in zip(lines, own[task, seed], strict=True):
-            assert line == full[: len(line)], (task, seed)
+    ours = libero.episodes("ours", jobs, steps=STEPS, chunks="1,10")
+    assert len(ours) == 18
+    for task, seed, chunk, lines in ours:
+        assert lines == seen_by_chunks(own[task, seed], chunk), (task, seed, chunk)
 
 
 class Policy:
-    """Repeats known actions, and keeps what it sees."""
+    """Repeats known actions, one at a time or ten by the task, and keeps what it sees."""
 
-    def __init__(self, chunk: int) -> None:
+    def __init__(self, chunks: dict[str, int]) -> None:
         self.seen = defaultdict(list)
-        self._chunk = chunk
+        self._chunks = chunks
 
     def act(self, obs, episodes):
-        chunks = []
         for row, episode in enumerate(episodes):
             frames = [digest(frames[row]) for frames in obs["pixels"].values()]
             self.seen[episode.task, episode.seed].append(frames)
-            known = actions(episode.seed, 60)
-            chunks.append(known[episode.step : episode.step + self._chunk])
-        return np.stack(chunks)
+        return [self._next(episode) for episode in episodes]
+
+    def _next(self, episode):
+        known = actions(episode.seed, LIMIT)
+        return known[episode.step : episode.step + self._chunks[episode.task]]
+
+
+CHUNKS = {JOBS[2][1]: 10, JOBS[1][1]: 1}
+"""The tasks that workers play, and how many actions the policy plans."""
+LIMIT = STEPS + 1
+"""Of the steps of an episode: a chunk, and a look at what it led to."""
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A run, and what its policy saw."""
+    policy = Policy(CHUNKS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ENVHUB_HOME", str(libero.home()))
+        patch.setenv("ENVHUB_LIBERO_ASSETS", str(libero.assets()))
+        run = envhub.evaluate(
+            "libero", policy, tasks=list(CHUNKS), episodes=2, workers=2, max_steps=LIMIT,
+            env_args={"size": libero.SIZE}, runtime="isolated",
+            out=tmp_path_factory.mktemp("played") / "run",
+        )  # fmt: skip
+    return run, policy.seen
+
+
+in_one_process = pytest.mark.xdist_group("libero-run")
+"""So that the run is made once."""
 
 
 @needs_libero
 @needs_egl
-@pytest.mark.parametrize(("chunk", "workers", "steps"), [(1, 1, 4), (10, 2, 11)])
-def test_workers_show_what_libero_shows(simulator, chunk, workers, steps, tmp_path):
-    names = [JOBS[2][1], JOBS[1][1]]
-    policy = Policy(chunk)
-    run = envhub.evaluate(
-        "libero", policy, tasks=names, episodes=2, workers=workers, max_steps=steps,
-        env_args={"size": 64}, runtime="isolated", out=tmp_path / "run",
-    )  # fmt: skip
+@in_one_process
+def test_workers_show_what_libero_shows(simulator, played):
+    run, seen = played
     assert {(r.status, r.steps, r.init_state) for r in run.records()} == {
-        ("ok", steps, 0), ("ok", steps, 1),
+        ("ok", LIMIT, 0), ("ok", LIMIT, 1),
     }  # fmt: skip
-    expected = {
-        key: [line[1:] for line in lines[:steps:chunk]]
-        for key, lines in own_episodes().items()
-        if key[0] in names
+    assert seen == {
+        (task, seed): [line[1:3] for line in lines[:: CHUNKS[task]]]
+        for (task, seed), lines in own_episodes().items()
+        if task in CHUNKS
     }
-    assert expected == policy.seen
     assert run.info["benchmark"]["assets"] == {"assets": hash_tree(libero.assets())}
+
+
+@needs_libero
+@needs_egl
+@in_one_process
+def test_a_run_is_verified_in_another_number_of_workers(simulator, played, tmp_path):
+    run = copy_recorded(played[0], tmp_path / "run")
+    found = envhub.verify(run, workers=1)
+    assert (found.ok, found.verdict, found.machine) == (True, "identical", ())
+    assert found.count("identical") == 4
+
+
+@needs_libero
+@needs_egl
+@in_one_process
+def test_a_replay_is_liberos_own_episode_to_the_bit(simulator, played, tmp_path):
+    run, frames = copy_recorded(played[0], tmp_path / "run"), []
+    task = JOBS[2][1]
+    replay = envhub.replay(run, task, 1, on_frame=lambda frame: frames.append(digest(frame)))
+    assert (replay.identical, replay.difference) == (True, None)
+    assert frames[:LIMIT] == [line[3] for line in own_episodes()[task, 1]]
+    assert len(frames) == LIMIT + 1
 
 
 @needs_libero
@@ -507,28 +538,30 @@ from scipy.spatial.transform import Rotation
 
 task = suites()["libero_goal"][0]
 
-def start(seed, **arguments):
+def made(**arguments):
     env = make(task, assets=sys.argv[1], size=16, **arguments)
     env.observing = frozenset()
+    return env
+
+def start(env, seed):
     observation, info = env.reset(seed=seed, options={"init_state": 7})
-    return env, observation["robot_state"]["eef"], info["init_state"]
+    inner = env._simulator._env
+    fixtures = inner.sim.model.body_pos.copy()
+    return observation["robot_state"]["eef"], info["init_state"], fixtures, inner.env.timestep
 
-def fixtures(env):
-    return env._simulator._env.sim.model.body_pos.copy()
-
-env, hand, state = start(0, control="absolute", scene_seed=3)
+env, other = made(control="absolute", scene_seed=3), made(settling=0)
+hand, state, fixtures, settled = start(env, 0)
 begin, goal = hand["pos"], hand["pos"] + [0.0, 0.0, 0.05]
 turned = Rotation.from_matrix(hand["mat"]).as_rotvec()
 for _ in range(25):
     seen, *_ = env.step(np.array([*goal, *turned, -1], np.float32))
 end = seen["robot_state"]["eef"]["pos"]
 print(np.linalg.norm(end - goal) < 0.02 < np.linalg.norm(begin - goal), state)
-same, other = start(1, scene_seed=3)[0], start(1)[0]
-print((fixtures(env) == fixtures(same)).all(), (fixtures(env) == fixtures(other)).all())
-still, settled = start(0, settling=0), start(0)
-print(still[0]._simulator._env.env.timestep, settled[0]._simulator._env.env.timestep)
-for each in (env, same, other, still[0], settled[0]):
-    each.close()
+same, (_, _, elsewhere, still) = start(env, 1)[2], start(other, 1)
+print((fixtures == same).all(), (fixtures == elsewhere).all())
+print(still, settled)
+env.close()
+other.close()
 """
     told = libero.python("-c", code, libero.assets()).splitlines()
     assert told == ["True 7", "True False", "0 10"]
@@ -568,11 +601,11 @@ def test_versions_that_were_not_compared_are_reset_as_libero_does(simulator, tmp
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robosuite\nVersion: 9.9.9\n")
     job = [["libero_object", JOBS[1][1], [1]]]
-    arguments = (libero.LOOPS, "ours", libero.assets(), 64, 3, 1)
+    arguments = (libero.LOOPS, "ours", libero.assets(), libero.SIZE, 3, 1)
     told = libero.python(*arguments, stdin=json.dumps(job), first=str(tmp_path)).splitlines()
     (said,) = (line for line in told if line.startswith("envhub: "))
     assert said.startswith("envhub: robosuite 9.9.9 was not compared with the fast reset")
-    task, seed, lines = json.loads(told[-1])
+    task, seed, _, lines = json.loads(told[-1])
     assert lines == own_episodes()[task, seed][:4]
 
 

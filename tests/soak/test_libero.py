@@ -1,51 +1,56 @@
-"""All of LIBERO's 130 tasks: compared with LIBERO's own loop, and brought to their goals."""
+"""All of LIBERO's 130 tasks: compared with LIBERO's own loop, and brought to their goals; runs."""
 
 import json
 
 import pytest
 from envhub_libero.tasks import suites
 from support import libero_setup as libero
+from support.libero_loops import seen_by_chunks
 from support.needs import needs_egl, needs_libero
-from support.paths import TESTS
+from support.paths import ASSETS, TESTS
+
+import envhub
 
 pytestmark = [pytest.mark.soak, needs_libero]
 
 TASKS = [[suite, task.name] for suite, tasks in suites().items() for task in tasks]
+PARTS = {
+    f"tasks {start + 1} to {start + 10}": TASKS[start : start + 10] for start in range(0, 130, 10)
+}
+"""Ten at a time, one after the other in one process."""
 
 
 @pytest.fixture(autouse=True)
 def _simulator(monkeypatch):
     monkeypatch.setenv("ENVHUB_HOME", str(libero.home()))
+    monkeypatch.setenv("ENVHUB_LIBERO_ASSETS", str(libero.assets()))
 
 
 @needs_egl
-@pytest.mark.parametrize("suite", list(suites()))
-def test_every_task_is_liberos_own_to_the_bit(suite):
-    jobs = [[folder, task, [1, 50]] for folder, task in TASKS if folder == suite]
+@pytest.mark.parametrize("part", PARTS)
+def test_every_task_is_liberos_own_to_the_bit(part):
+    jobs = [[*task, [1, 50]] for task in PARTS[part]]
     own = libero.episodes("own", jobs, steps=20)
     assert len(own) == 2 * len(jobs)
     assert libero.episodes("ours", jobs, steps=20) == own
 
 
 @needs_egl
-@pytest.mark.parametrize("suite", list(suites()))
-def test_every_task_opens_resets_and_steps(suite):
-    jobs = [[folder, task, [0]] for folder, task in TASKS if folder == suite]
+@pytest.mark.parametrize("part", PARTS)
+def test_every_task_opens_resets_and_steps(part):
+    jobs = [[*task, [0]] for task in PARTS[part]]
     played = libero.episodes("ours", jobs, steps=1)
-    assert [(task, len(lines)) for task, _, lines in played] == [(job[1], 2) for job in jobs]
+    assert [(task, len(lines)) for task, *_, lines in played] == [(job[1], 2) for job in jobs]
 
 
 @needs_egl
 def test_longer_chunks_of_ten_are_liberos_own_to_the_bit():
     jobs = [[tasks, suites()[tasks][1].name, [2, 3]] for tasks in suites()]
     own = libero.episodes("own", jobs, steps=40)
-    ours = libero.episodes("ours", jobs, steps=40, chunk=10)
+    ours = libero.episodes("ours", jobs, steps=40, chunks="10")
     assert [episode[:2] for episode in ours] == [episode[:2] for episode in own]
-    for (task, seed, lines), (_, _, full) in zip(ours, own, strict=True):
-        assert lines == [row[: len(line)] for line, row in zip(lines, full, strict=True)], (
-            task,
-            seed,
-        )
+    for (task, seed, chunk, lines), (*_, full) in zip(ours, own, strict=True):
+        assert lines == seen_by_chunks(full, chunk), (task, seed)
 
 
 def test_every_goal_can_hold():
@@ -55,6 +60,34 @@ def test_every_goal_can_hold():
     assert len(reached) == 130
     assert [name for name, _, before, _ in reached if before[-1]] == []
     assert [name for name, _, _, after in reached if after != [True, True, False, True]] == []
+
+
+@needs_egl
+def test_runs_are_identical_for_any_workers_and_verified(tmp_path):
+    """The policy's actions follow from every bit that it is shown."""
+    tasks = [tasks[number].name for tasks in suites().values() for number in (3, 8)]
+    runs = {workers: play(tasks, workers, tmp_path / f"{workers}") for workers in (1, 2, 3)}
+    assert {record.status for record in runs[1].records()} == {"ok"}
+    assert len({record.trace for record in runs[1].records()}) == 20
+    for workers, run in runs.items():
+        assert traces(run) == traces(runs[1])
+        found = envhub.verify(run, episodes=None, workers=workers % 3 + 1, policy=workers == 2)
+        assert (found.ok, found.verdict, found.machine) == (True, "identical", ())
+        assert found.count("identical") == 20
+    for task in tasks[::2]:
+        replay = envhub.replay(runs[3], task, 1, every=6, on_frame=lambda _: None)
+        assert (replay.identical, replay.difference) == (True, None)
+
+
+def play(tasks, workers, out):
+    return envhub.evaluate(
+        "libero", f"{ASSETS}/libero_policies/digesting.py", tasks=tasks, episodes=2, max_steps=12,
+        workers=workers, env_args={"size": libero.SIZE}, runtime="isolated", out=out,
+    )  # fmt: skip
+
+
+def traces(run):
+    return {(record.task, record.episode): record.trace for record in run.records()}
 
 
 @needs_egl

@@ -1,10 +1,11 @@
 """Episodes of LIBERO's own loop and of the plugin's envs, as lines that can be compared.
 
-    python tests/support/libero_loops.py own|ours ASSETS SIZE STEPS CHUNK < jobs.json
+    python tests/support/libero_loops.py own|ours ASSETS SIZE STEPS CHUNK,... < jobs.json
 
-A job is [folder, task, [seed, ...]], and an episode's initial state has the number of its seed.
-Each line holds a digest of everything that the simulator's state consists of, for the first
-observation and each step, and digests of the frames that are looked at: every CHUNK steps.
+A job is [folder, task, [seed, ...]], and an episode's initial state has the number of its seed. All
+episodes of a job are played for each CHUNK. Each of their lines holds a digest of everything that
+the simulator's state consists of, for the first observation and each step; and where the policy
+would look, every CHUNK steps, digests of what the cameras showed and of what is drawn now.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,11 @@ def state_digest(sim: Any, reward: float, success: bool, seen: list[Any]) -> str
 
 def observed(step: int, chunk: int) -> bool:
     return step % chunk == 0
+
+
+def seen_by_chunks(lines: list[list[str]], chunk: int) -> list[list[str]]:
+    """The lines of an episode whose every step was looked at, as they would be with chunks."""
+    return [line if observed(step, chunk) else line[:1] for step, line in enumerate(lines)]
 
 
 # LIBERO's own loop: nothing of EnvHub
@@ -78,12 +85,12 @@ def own_init_states(path: str) -> Any:
     return pickle.loads(zipfile.ZipFile(path).read("archive/data.pkl"))
 
 
-def own_episodes(job: list[Any], make: Any, size: int, steps: int, chunk: int) -> Iterator[Any]:
+def own_episodes(job: list[Any], make: Any, size: int, steps: int, chunks: Any) -> Iterator[Any]:
     folder, task, seeds = job
     bddl, states = own_files(folder, task)
     options = {"camera_heights": size, "camera_widths": size, "camera_names": list(CAMERAS)}
     env = make(bddl_file_name=bddl, **options)
-    for number, seed in enumerate(seeds):
+    for number, (chunk, seed) in enumerate(product(chunks, seeds)):
         if number and env.env.object_property_initializers:
             # LIBERO never empties this list, so a second reset draws other random numbers.
             env.close()
@@ -97,20 +104,25 @@ def own_episodes(job: list[Any], make: Any, size: int, steps: int, chunk: int) -
         for step, action in enumerate(actions(seed, steps), start=1):
             seen, reward, success, _ = env.step(action)
             lines.append(own_line(env, seen, reward, success, frames=observed(step, chunk)))
-        yield [task, seed, lines]
+        yield [task, seed, chunk, lines]
     env.close()
 
 
 def own_line(env: Any, seen: Any, reward: float, success: bool, *, frames: bool) -> list[str]:
     robot = [seen[f"robot0_{leaf}"] for leaf in LEAVES] + [env.robots[0].controller.ee_ori_mat]
-    drawn = [digest(seen[f"{camera}_image"]) for camera in CAMERAS] if frames else []
-    return [state_digest(env.sim, reward, success, robot), *drawn]
+    state = state_digest(env.sim, reward, success, robot)
+    if not frames:
+        return [state]
+    shown = [seen[f"{camera}_image"] for camera in CAMERAS]
+    height, width, _ = shown[0].shape
+    drawn = env.sim.render(camera_name=CAMERAS[0], width=width, height=height)
+    return [state, *map(digest, shown), digest(drawn[::-1, ::-1])]
 
 
 # The plugin's envs
 
 
-def our_episodes(job: list[Any], assets: str, size: int, steps: int, chunk: int) -> Iterator[Any]:
+def our_episodes(job: list[Any], assets: str, size: int, steps: int, chunks: Any) -> Iterator[Any]:
     from envhub_libero.env import make
     from envhub_libero.tasks import suites
 
@@ -118,7 +130,7 @@ def our_episodes(job: list[Any], assets: str, size: int, steps: int, chunk: int)
     (task,) = (task for task in suites()[folder] if task.name == name)
     env = make(task, assets=assets, size=size)
     all_frames = env.observing
-    for seed in seeds:
+    for chunk, seed in product(chunks, seeds):
         env.observing = all_frames
         seen, info = env.reset(seed=seed, options={"init_state": seed % 50})
         lines = [our_line(env, seen, 0.0, info["is_success"], frames=True)]
@@ -127,7 +139,7 @@ def our_episodes(job: list[Any], assets: str, size: int, steps: int, chunk: int)
             seen, reward, success, _, info = env.step(action)
             assert success == info["is_success"]
             lines.append(our_line(env, seen, reward, success, frames=observed(step, chunk)))
-        yield [name, seed, lines]
+        yield [name, seed, chunk, lines]
     env.close()
 
 
@@ -135,19 +147,22 @@ def our_line(env: Any, seen: Any, reward: float, success: bool, *, frames: bool)
     state = seen["robot_state"]
     robot = [state["eef"]["pos"], state["eef"]["quat"], *state["gripper"].values()]
     robot += [*state["joints"].values(), state["eef"]["mat"]]
-    drawn = [digest(frame) for frame in seen["pixels"].values()] if frames else []
-    return [state_digest(env._simulator._env.sim, reward, success, robot), *drawn]
+    state = state_digest(env._simulator._env.sim, reward, success, robot)
+    if not frames:
+        return [state]
+    return [state, *map(digest, seen["pixels"].values()), digest(env.render())]
 
 
-def episodes_of(kind: str, assets: str, size: int, steps: int, chunk: int) -> Callable[..., Any]:
+def episodes_of(kind: str, assets: str, size: str, steps: str, chunks: str) -> Callable[..., Any]:
+    numbers = (int(size), int(steps), tuple(map(int, chunks.split(","))))
     if kind == "ours":
-        return lambda job: our_episodes(job, assets, size, steps, chunk)
+        return lambda job: our_episodes(job, assets, *numbers)
     make = import_own(assets)
-    return lambda job: own_episodes(job, make, size, steps, chunk)
+    return lambda job: own_episodes(job, make, *numbers)
 
 
 if __name__ == "__main__":
-    play = episodes_of(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6]))
+    play = episodes_of(*sys.argv[1:6])
     for job in json.load(sys.stdin):
         for episode in play(job):
             print(json.dumps(episode), flush=True)

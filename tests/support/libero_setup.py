@@ -21,6 +21,10 @@ ARCHIVE = "ENVHUB_TEST_LIBERO"
 """Names the archive of the meshes; else it is looked for next to the project."""
 CACHE = TESTS.parent / ".pytest_cache" / "libero"
 LOOPS = TESTS / "support" / "libero_loops.py"
+SIZE = 64
+"""Of the frames that are compared."""
+THREADS = ("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""The variables of the numbers of threads, of which a worker has one."""
 
 
 def archive() -> Path:
@@ -79,13 +83,13 @@ def variables_of(interpreter: Interpreter, first: str = "") -> dict[str, str]:
         "PYTHONPATH": ":".join(paths),
         "NUMBA_CACHE_DIR": str(home() / "numba" / str(interpreter.key)),
         "PYTHONDONTWRITEBYTECODE": "1",
-        **dict.fromkeys(("LP_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
+        **dict.fromkeys(THREADS, "1"),
     }
 
 
-def episodes(kind: str, jobs: list[Any], *, size: int = 64, steps: int = 12, chunk: int = 1) -> Any:
+def episodes(kind: str, jobs: list[Any], *, steps: int, chunks: str = "1") -> Any:
     """The lines of `libero_loops.py`, read."""
-    told = python(LOOPS, kind, assets(), size, steps, chunk, stdin=json.dumps(jobs))
+    told = python(LOOPS, kind, assets(), SIZE, steps, chunks, stdin=json.dumps(jobs))
     return [json.loads(line) for line in told.splitlines() if line.startswith("[")]
 
 
