@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from envhub.options import Limits as Limits
     from envhub.policies.contract import Context as Context
     from envhub.policies.contract import Policy as Policy
+    from envhub.policies.lerobot_program import load_lerobot_policy as load_lerobot_policy
     from envhub.records import EpisodeRecord as EpisodeRecord
     from envhub.results.compare import Comparison as Comparison
     from envhub.results.compare import compare as compare
@@ -50,6 +51,7 @@ _HOMES = {
     "compare": "envhub.results.compare",
     "evaluate": "envhub.api",
     "hookimpl": "envhub.hookspecs",
+    "load_lerobot_policy": "envhub.policies.lerobot_program",
     "make_env": "envhub.api",
     "normalize": "envhub.worker.normalize",
     "open_run": "envhub.results.run",
@@ -61,8 +63,8 @@ _HOMES = {
 __all__ = [
     "Asset", "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits",
     "Policy", "Run", "RunDirectoryError", "Summary", "Task", "UsageError", "__version__",
-    "close_envs", "compare", "evaluate", "hookimpl", "make_env", "normalize", "open_run", "replay",
-    "report", "verify",
+    "close_envs", "compare", "evaluate", "hookimpl", "load_lerobot_policy", "make_env", "normalize",
+    "open_run", "replay", "report", "verify",
 ]  # fmt: skip
 
 

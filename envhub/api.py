@@ -16,6 +16,7 @@ from envhub.arguments import (
     check_names,
     check_path,
     check_policy,
+    check_processes,
     check_reference,
     check_values,
     check_whole,
@@ -36,6 +37,7 @@ from envhub.host.loading import LazySpec, describe
 from envhub.options import (
     Argument,
     Limits,
+    Processes,
     RuntimeChoice,
     SandboxChoice,
     SourceKeywords,
@@ -139,6 +141,7 @@ def evaluate(
     env_args: Mapping[str, Argument] | None = None,
     policy_args: Mapping[str, Argument] | None = None,
     policy_python: str | Path | None = None,
+    policy_processes: Processes = 1,
     limits: Limits | None = None,
     retries: int = 1,
     max_errors: int = MAX_ERRORS,
@@ -169,6 +172,7 @@ def evaluate(
         policy_args: Arguments of the policy's factory.
         policy_python: An interpreter for the policy's own process, such as
             `policy/.venv/bin/python`; None: this one, or as its file declares.
+        policy_processes: Processes of the policy; "auto": one per visible GPU, and at least one.
         limits: Seconds after which a process that does not answer is ended.
         retries: How often an episode that failed is run again before its failure is recorded.
         max_errors: Equal errors in a row, before any episode was played to its end, that stop the
@@ -206,6 +210,7 @@ def evaluate(
         env_args=check_values("env_args", env_args),
         policy_args=check_values("policy_args", policy_args),
         policy_python=_interpreter(policy_python),
+        policy_processes=check_processes(policy_processes),
         limits=check_limits(limits),
         retries=check_whole("retries", retries, 0),
         max_errors=check_whole("max_errors", max_errors, 1),

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 
 from envhub.errors import UsageError
 from envhub.files import expand_home
-from envhub.options import Argument, Limits
+from envhub.options import Argument, Limits, Processes
 
 MAX_WORKERS = 4096
+MAX_PROCESSES = 256
+"""Of a policy."""
 
 C = TypeVar("C", bound=str)
 
@@ -60,6 +62,15 @@ def check_workers(value: object) -> int | None:
     if isinstance(value, str):
         raise _wrong("workers", "a whole number, None or 'auto'", value)
     return check_whole("workers", value, 0, MAX_WORKERS)
+
+
+def check_processes(value: object) -> Processes:
+    """Return the number of a policy's processes."""
+    if value == "auto":
+        return "auto"
+    if isinstance(value, str):
+        raise _wrong("policy_processes", "a whole number or 'auto'", value)
+    return check_whole("policy_processes", value, 1, MAX_PROCESSES)
 
 
 def check_names(name: str, value: object) -> tuple[str, ...]:

@@ -14,6 +14,9 @@ SandboxChoice = Literal["auto", "bubblewrap", "landlock", "none"]
 RuntimeChoice = Literal["auto", "here", "isolated"]
 """`auto`: here if the requirements are installed, else isolated."""
 
+Processes = int | Literal["auto"]
+"""Of a policy; `auto`: one per visible GPU, and at least one."""
+
 
 class SourceKeywords(TypedDict, total=False):
     """`SourceOptions` as the keyword arguments of a function."""

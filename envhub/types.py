@@ -152,6 +152,8 @@ class PolicySpec:
     interpreter: Interpreter = HERE
     directory: str = "."
     """Where it runs."""
+    device: str | None = None
+    """The GPU that it sees; None: those that the user's variables say."""
 
 
 def confinement_of(source: Source) -> Confinement | None:

@@ -26,6 +26,7 @@ EXPORTS = [
     "compare",
     "evaluate",
     "hookimpl",
+    "load_lerobot_policy",
     "make_env",
     "normalize",
     "open_run",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from envhub.arguments import MAX_PROCESSES
 from envhub.cli.filming import film
 from envhub.cli.options import (
     WholeNumber,
@@ -27,7 +28,7 @@ from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.controls import play_controls
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
-from envhub.options import Argument, Limits, SourceOptions
+from envhub.options import Argument, Limits, Processes, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.results.controls import parse_controls
 from envhub.results.pictures import check_encoder
@@ -62,6 +63,13 @@ from envhub.results.videos import first_episodes
     "--ignore-conventions",
     is_flag=True,
     help="Run a policy whose conventions differ from the benchmark's, and record that.",
+)
+@click.option(
+    "--policy-processes",
+    metavar="N|auto",
+    show_default="1; as the run, with --resume",
+    callback=lambda _ctx, _param, text: None if text is None else _processes(text),
+    help="Processes of the policy, which the workers are spread over; auto: one per visible GPU.",
 )
 @click.option(
     "--suite",
@@ -186,6 +194,7 @@ def command(
                 trust_remote_code=options.trust_remote_code,
                 max_errors=request_options["max_errors"],
                 env_vars=options.env_vars,
+                policy_processes=request_options["policy_processes"],
             )
         else:
             request = _request(
@@ -235,6 +244,7 @@ def _request(
     policy: str | None,
     policy_args: dict[str, Argument],
     policy_python: str | None,
+    policy_processes: Processes | None,
     suites: tuple[str, ...],
     tasks: tuple[str, ...],
     episodes: int | None,
@@ -266,6 +276,7 @@ def _request(
         env_args=env_args,
         policy_args=policy_args,
         policy_python=policy_python,
+        policy_processes=policy_processes or 1,
         limits=limits,
         retries=retries,
         max_errors=max_errors,
@@ -287,7 +298,7 @@ def _refuse_changes(context: click.Context, ref: str | None) -> None:
     """Refuse options that --resume cannot change: all but speed, output, consent and secrets."""
     changeable = {
         *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code"),
-        *("requirements", "videos"),
+        *("requirements", "videos", "policy_processes"),
         "env_vars",
     }
     for name in context.params:
@@ -313,4 +324,13 @@ def _workers(text: str) -> int | None:
         return None
     if not text.isdecimal() or int(text) > 4096:
         raise UsageError(f"--workers must be a number or auto, found {text!r}.")
+    return int(text)
+
+
+def _processes(text: str) -> Processes:
+    if text == "auto":
+        return "auto"
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_PROCESSES:
+        limits = f"a number from 1 to {MAX_PROCESSES}"
+        raise UsageError(f"--policy-processes must be {limits} or auto, found {text!r}.")
     return int(text)

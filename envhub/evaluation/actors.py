@@ -2,10 +2,11 @@
 
 The engine asks an actor to make the policy for a slot's spaces (`make_policy`) and appends slots
 that wait for actions to `waiting`. `pump` starts the actor's next work, whose result the engine
-takes as an event.
+takes as an event. A policy in several processes has one actor per process.
 """
 
 import time
+from collections.abc import Sequence
 from contextlib import chdir, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,10 +15,11 @@ from envhub.declarations import Benchmark
 from envhub.errors import EnvHubError, WorkerRaised
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job
-from envhub.evaluation.process_actor import ProcessActor
+from envhub.evaluation.pacing import Pacing
+from envhub.evaluation.process_actor import KnownFacts, ProcessActor
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.log import add_to_log
-from envhub.host.waiting import WorkerPoller
+from envhub.host.waiting import WorkerPoller, close_workers
 from envhub.policies.caller import Chunks, PolicyCaller
 from envhub.policies.contract import Context
 from envhub.policies.load import ObservationView, context_of, make_caller, wrap_policy
@@ -35,6 +37,8 @@ class Actor(Protocol):
     """Slots that wait for the policy for their spaces to be made."""
     seconds: float
     """The average duration of a call."""
+    pacing: Pacing
+    """The steps of its slots, which say when to call the policy."""
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
         """Return what the policy for the slot's spaces declares, if that is known."""
@@ -69,27 +73,53 @@ class Actor(Protocol):
         ...
 
 
-def make_actor(job: Job, poller: WorkerPoller) -> Actor:
-    """Make the first actor; the placement of the policy is known once the policy is made."""
+def make_actors(job: Job, poller: WorkerPoller) -> Sequence[Actor]:
+    """Make the first actors; the placement of the policy is known once the policy is made."""
     if job.workers == 0 or not isinstance(job.policy, PolicySource):
-        return InlineActor(job.policy, job.benchmark, _policy_log(job), job.directory)
-    return InWorkerActor(job) if job.in_worker else make_process_actor(job, poller)
+        return [InlineActor(job.policy, job.benchmark, _log(job, "policy"), job.directory)]
+    return [InWorkerActor(job)] if job.in_worker else make_process_actors(job, poller)
 
 
-def make_process_actor(job: Job, poller: WorkerPoller) -> ProcessActor:
-    """Make the actor for a policy in its own process.
+def make_process_actors(job: Job, poller: WorkerPoller) -> Sequence[ProcessActor]:
+    """Make the actors for a policy in processes of its own, no more than there are slots.
 
     A policy of a confined benchmark refuses to be loaded there: see `envhub.loader`.
     """
     assert isinstance(job.policy, PolicySource)
     # A policy of the benchmark may need the packages of the benchmark's runtime.
     interpreter = job.spec.interpreter if job.in_worker else job.policy_interpreter
-    spec = PolicySpec(job.limits, interpreter, str(job.directory))
-    return ProcessActor(job.policy, job.benchmark, spec, poller, _policy_log(job))
+    devices = job.policy_devices[: max(1, min(job.workers, len(job.episodes)))]
+    several = len(devices) > 1
+    known: KnownFacts = []
+    return [
+        ProcessActor(
+            job.policy,
+            job.benchmark,
+            PolicySpec(job.limits, interpreter, str(job.directory), device),
+            poller,
+            known,
+            name=f"process {number}" if several else "its own process",
+            log=_log(job, f"policy-{number}" if several else "policy"),
+        )
+        for number, device in enumerate(devices)
+    ]
 
 
-def _policy_log(job: Job) -> Path | None:
-    return job.logs / "policy.log" if job.logs else None
+def close_actors(actors: Sequence[Actor], limit: float) -> None:
+    """Close the policy, in all its processes at once.
+
+    Args:
+        actors: Those of a run.
+        limit: Seconds after which processes that have not ended are killed.
+    """
+    processes = [actor.leave() for actor in actors if isinstance(actor, ProcessActor)]
+    close_workers(processes, limit=limit)
+    for actor in actors:
+        actor.close()
+
+
+def _log(job: Job, name: str) -> Path | None:
+    return job.logs / f"{name}.log" if job.logs else None
 
 
 class InWorkerActor:
@@ -100,6 +130,7 @@ class InWorkerActor:
     def __init__(self, job: Job) -> None:
         self.waiting: list[Slot] = []
         self.awaiting_policy: list[Slot] = []
+        self.pacing = Pacing()
         self._job = job
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
@@ -167,6 +198,7 @@ class InlineActor:
         self._directory = directory
         self.waiting: list[Slot] = []
         self.awaiting_policy: list[Slot] = []
+        self.pacing = Pacing()
         self._policy = policy
         self._benchmark = benchmark
         self._known: list[tuple[Spaces, PolicyCaller, ObservationView]] = []
@@ -248,7 +280,8 @@ class InlineActor:
             with chdir(self._directory) if elsewhere else nullcontext():
                 caller = make_caller(self._policy, self._benchmark, spaces)
         else:
-            caller = wrap_policy(self._policy, spaces)
+            bind = getattr(self._policy, "for_spaces", None)
+            caller = wrap_policy(bind(self._benchmark, *spaces) if bind else self._policy, spaces)
         self._known.append((spaces, caller, ObservationView(spaces[0], caller.facts.needs)))
 
     def _act(self, batch: tuple[Slot, ...]) -> tuple[Chunks, tuple[Outlier, ...]]:

@@ -1,5 +1,6 @@
 """Aborts a run in which no process can be started any more, or no episode has ever worked."""
 
+from collections import Counter
 from typing import Literal
 
 from envhub.errors import ContractError, RunAborted, WorkerError
@@ -21,25 +22,28 @@ class CircuitBreaker:
         self._last: tuple[str, str] | None = None
         self._alike = 0
         self._worked = worked
-        self._starts: dict[Process, int] = {"worker": 0, "policy": 0}
+        self._starts: Counter[tuple[Process, object]] = Counter()
 
-    def worked(self) -> None:
-        """Note that an episode was played to its end."""
+    def worked(self, actor: object = None) -> None:
+        """Note that an episode was played to its end, by one of the policy's processes."""
         self._worked = True
-        self._starts = {"worker": 0, "policy": 0}
+        self.started("worker")
+        self.started("policy", actor)
 
-    def started(self, process: Process) -> None:
-        """Note that a worker or the policy was started."""
-        self._starts[process] = 0
+    def started(self, process: Process, actor: object = None) -> None:
+        """Note that a worker, or the policy in one of its processes, was started."""
+        self._starts[process, actor] = 0
 
-    def not_started(self, process: Process, error: WorkerError | ContractError) -> None:
-        """Note that a worker or the policy could not be started.
+    def not_started(
+        self, process: Process, error: WorkerError | ContractError, actor: object = None
+    ) -> None:
+        """Note that a worker, or the policy in one of its processes, could not be started.
 
         Raises:
-            RunAborted: Several starts in a row failed.
+            RunAborted: Several starts in a row failed, whatever the policy's other processes do.
         """
-        self._starts[process] += 1
-        if self._starts[process] >= _STARTS:
+        self._starts[process, actor] += 1
+        if self._starts[process, actor] >= _STARTS:
             raise RunAborted(f"No {process} can be started any more. {error}") from error
 
     def failed(self, error: WorkerError | ContractError) -> None:

@@ -24,6 +24,14 @@ def play_controls(
     played: list[Run] = []
     for name in request.controls:
         directory = control_directory(run.directory, name)
-        control = replace(request, policy=name, policy_args={}, controls=(), out=directory)
+        control = replace(
+            request,
+            policy=name,
+            policy_args={},
+            policy_python=None,
+            policy_processes=1,
+            controls=(),
+            out=directory,
+        )
         played.append(continue_run(control, directory, watcher_of(name)))
     return played

@@ -1,8 +1,9 @@
 """The engine: slots play episodes, and a policy acts for the slots that wait.
 
 No slot waits for a slower one: a slot that ends an episode takes the next at once, and the policy
-acts for all slots that wait at that moment. The engine is a loop over events: the answers of
-workers and the results of the policy. The last event of a slot decides what it does next:
+acts for all slots that wait at that moment. A policy in several processes has an actor for each,
+and every slot belongs to one of them. The engine is a loop over events: the answers of workers and
+the results of the policy. The last event of a slot decides what it does next:
 
     hired ─ Loaded ─▶ next episode ─ Opened, Done ─▶ env made ─ policy ready ─▶ episode begins
     WasReset ─▶ waits for actions ─ ActionsReady ─▶ steps ─ Stepped ─▶ steps, waits, or ends
@@ -14,14 +15,19 @@ from collections.abc import Callable
 import numpy as np
 
 from envhub.errors import ContractError, RunAborted, WorkerError, WorkerRaised
-from envhub.evaluation.actors import Actor, InWorkerActor, make_actor, make_process_actor
+from envhub.evaluation.actors import (
+    Actor,
+    InWorkerActor,
+    close_actors,
+    make_actors,
+    make_process_actors,
+)
 from envhub.evaluation.agreement import Agreement, agree, remark_on
 from envhub.evaluation.attempt import Attempt
 from envhub.evaluation.breaker import CircuitBreaker
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job, Progress
 from envhub.evaluation.outliers import OutlierLog
-from envhub.evaluation.pacing import Pacing
 from envhub.evaluation.process_actor import ProcessActor
 from envhub.evaluation.schedule import Schedule
 from envhub.evaluation.slot import Slot
@@ -85,8 +91,7 @@ class Engine:
         self._attempts: dict[int, int] = {}
         self._alone: set[int] = set()
         self._breaker = CircuitBreaker(job.max_errors, worked=job.worked)
-        self._pacing = Pacing()
-        self._actor: Actor = make_actor(job, self._poller)
+        self._actors = make_actors(job, self._poller)
         self._pool = SlotPool(job, self._poller, first)
 
     def run(self) -> None:
@@ -99,12 +104,13 @@ class Engine:
             self._record_broken()
             while self._pool.busy:
                 self._hire_another()
-                if not self._holds_back():
-                    self._actor.pump()
+                for actor in self._actors:
+                    if not self._holds_back(actor):
+                        actor.pump()
                 self._handle_events()
                 self._on_poll()
         finally:
-            self._actor.close()
+            close_actors(self._actors, self._job.limits.close)
             self._pool.close()
             self._poller.dispose()
 
@@ -123,20 +129,24 @@ class Engine:
                 self._hire(slot)
                 return
 
-    def _holds_back(self) -> bool:
+    def _actor_of(self, slot: Slot) -> Actor:
+        """Return the actor that a slot belongs to: no episode changes it."""
+        return self._actors[slot.index % len(self._actors)]
+
+    def _holds_back(self, actor: Actor) -> bool:
         """Whether to wait for more slots before the policy acts."""
-        actor = self._actor
         if actor.awaiting_policy or not actor.waiting:
             return False
-        return self._pacing.holds_back(actor.seconds)
+        return actor.pacing.holds_back(actor.seconds)
 
     def _handle_events(self) -> None:
         """Handle every pending event; wait for one if there is none."""
-        event = self._actor.event()
-        if event is not None:
-            self._on_policy_event(event)
-        elif not self._pool.answered():
-            timeout = self._pacing.timeout(holding_back=self._holds_back())
+        # All of them first: an event may replace the actors.
+        events = [(actor, event) for actor in self._actors if (event := actor.event()) is not None]
+        for actor, event in events:
+            self._on_policy_event(actor, event)
+        if not events and not self._pool.answered():
+            timeout = min(a.pacing.timeout(holding_back=self._holds_back(a)) for a in self._actors)
             self._poller.wait(0.0 if self._pool.starting else timeout)
         for slot in self._pool.answered():
             if slot.remote is not None:  # unless an event before this one ended it
@@ -171,7 +181,7 @@ class Engine:
             case WasReset():
                 slot.attempt.instruct(reply.description)
                 slot.keep_texts(reply, slot.needs)
-                self._actor.waiting.append(slot)
+                self._actor_of(slot).waiting.append(slot)
             case Stepped() | QuickStepped():
                 self._on_stepped(slot, reply)
             case Played():
@@ -223,12 +233,12 @@ class Engine:
 
     def _on_env_made(self, slot: Slot) -> None:
         """Begin the episode; the leaves that the policy reads must be known before the reset."""
-        facts = self._actor.facts(slot)
+        facts = self._actor_of(slot).facts(slot)
         if facts is not None:
-            self._take_facts(facts)  # which may replace the actor
-            facts = self._actor.facts(slot)
+            self._take_facts(facts)  # which may replace the actors
+            facts = self._actor_of(slot).facts(slot)
         if facts is None:
-            self._actor.make_policy(slot)
+            self._actor_of(slot).make_policy(slot)
         elif facts.format == "lerobot" and self._job.benchmark.lerobot and not slot.converted:
             slot.env.convert(facts.needs)
         else:
@@ -244,12 +254,12 @@ class Engine:
         """Use the policy that a worker made, or start its own process if it asks for one."""
         assert slot.spaces is not None
         slot.making_policy, slot.worker_policy = False, (slot.spaces, loaded.facts)
-        self._breaker.started("policy")
+        self._breaker.started("policy", self._actor_of(slot))
         self._take_facts(loaded.facts)
         self._on_env_made(slot)
 
     def _take_facts(self, facts: PolicyFacts) -> None:
-        """Compare conventions, and replace the actor if the policy declares another placement."""
+        """Compare conventions, and replace the actors if the policy declares another placement."""
         if self.facts is None or self.facts.conventions != facts.conventions:
             self._compare_conventions(facts)
         if self.facts is not None:
@@ -257,16 +267,20 @@ class Engine:
                 raise RunAborted("The policy's placement is not the same for all tasks.")
             return
         self.facts = facts
-        if facts.placement == "process" and isinstance(self._actor, InWorkerActor):
-            self._actor = make_process_actor(self._job, self._poller)
-        elif (
-            facts.placement == "worker"
-            and isinstance(self._actor, ProcessActor)
-            and self._job.shared
-        ):
+        actor = self._actors[0]
+        if facts.placement == "process" and isinstance(actor, InWorkerActor):
+            self._actors = make_process_actors(self._job, self._poller)
+        elif facts.placement == "worker" and isinstance(actor, ProcessActor) and self._job.shared:
             # Only without a sandbox and a runtime can workers run the user's policy.
-            self._actor.close()
-            self._actor = InWorkerActor(self._job)
+            self._move_into_workers()
+
+    def _move_into_workers(self) -> None:
+        """Let workers make the policy, for slots too that waited for other processes of it."""
+        orphans = [slot for actor in self._actors for slot in actor.awaiting_policy]
+        close_actors(self._actors, self._job.limits.close)
+        self._actors = [InWorkerActor(self._job)]
+        for slot in orphans:
+            self._on_env_made(slot)
 
     def _compare_conventions(self, facts: PolicyFacts) -> None:
         job = self._job
@@ -278,18 +292,19 @@ class Engine:
     def _begin(self, slot: Slot) -> None:
         episode = slot.attempt.episode
         self._show(slot, f"{episode.task} #{episode.index}")
-        self._actor.begin(slot)
+        self._actor_of(slot).begin(slot)
 
     def _on_stepped(self, slot: Slot, reply: Stepped | QuickStepped) -> None:
         self.progress.steps += 1 if isinstance(reply, QuickStepped) else len(reply.rewards)
-        self._pacing.step_ended(slot)
+        actor = self._actor_of(slot)
+        actor.pacing.step_ended(slot)
         slot.take_steps(reply)
         if slot.attempt.outcome.ended:
             self._on_ended(slot)
         elif slot.has_actions:
             self._step(slot)
         else:
-            self._actor.waiting.append(slot)
+            actor.waiting.append(slot)
 
     def _on_played(self, slot: Slot, reply: Played) -> None:
         assert slot.spaces is not None
@@ -311,16 +326,16 @@ class Engine:
         if attempt.outcome.ended:
             self._on_ended(slot)
         else:
-            self._actor.resume(slot)
+            self._actor_of(slot).resume(slot)
 
     def _step(self, slot: Slot) -> None:
-        self._pacing.step_began(slot)
+        self._actor_of(slot).pacing.step_began(slot)
         slot.step()
 
     def _on_ended(self, slot: Slot) -> None:
         assert slot.spaces is not None
         attempt = slot.attempt
-        self._breaker.worked()
+        self._breaker.worked(self._actor_of(slot))
         self._record(attempt.record(slot.spaces[1]), attempt)
         slot.end_episode()
         self._next_episode(slot)
@@ -336,11 +351,11 @@ class Engine:
     def _on_error(self, slot: Slot, error: WorkerError | ContractError) -> None:
         """Retry or record the slot's episode, and replace its worker."""
         attempt = slot.current
-        self._pacing.forget(slot)
+        self._actor_of(slot).pacing.forget(slot)
         if slot.making_policy and isinstance(error, WorkerRaised):
             raise error  # from the policy's code, which would raise in every worker
         if slot.making_policy and attempt is not None:
-            self._breaker.not_started("policy", error)
+            self._breaker.not_started("policy", error, self._actor_of(slot))
             self._schedule.put_back(attempt.episode)
         elif attempt is None and not slot.abandoned:
             self._breaker.not_started("worker", error)
@@ -370,10 +385,10 @@ class Engine:
             for unused in self._pool.unused(self._schedule.left):
                 self._hire(unused)
 
-    def _on_policy_event(self, event: Event) -> None:
+    def _on_policy_event(self, actor: Actor, event: Event) -> None:
         match event:
             case PolicyReady(slots=slots):
-                self._breaker.started("policy")
+                self._breaker.started("policy", actor)
                 for slot in slots:
                     self._on_env_made(slot)
             case ActionsReady(slots=slots, actions=actions):
@@ -381,24 +396,24 @@ class Engine:
                 self.outliers.add(event.outliers)
                 self._tell_outlier()
                 for slot, chunk in zip(slots, actions, strict=True):
-                    if slot in self._actor.waiting:
-                        self._actor.waiting.remove(slot)
+                    if slot in actor.waiting:
+                        actor.waiting.remove(slot)
                         slot.take_chunk(chunk)
                         self._step(slot)
             case PolicyFailure():
-                self._on_policy_failure(event)
+                self._on_policy_failure(actor, event)
 
-    def _on_policy_failure(self, failure: PolicyFailure) -> None:
+    def _on_policy_failure(self, actor: Actor, failure: PolicyFailure) -> None:
         """Blame the episode if it was alone; else run each one again alone, to find the culprit."""
         if not failure.slots and not failure.lost:
             raise failure.error
         if not failure.slots:
-            self._breaker.not_started("policy", failure.error)
+            self._breaker.not_started("policy", failure.error, actor)
         single = len(failure.slots) == 1
         for slot in failure.slots:
-            if slot not in self._actor.waiting:
+            if slot not in actor.waiting:
                 continue
-            self._actor.waiting.remove(slot)
+            actor.waiting.remove(slot)
             if single:
                 self._breaker.failed(failure.error)
                 self._retry_or_record(slot, failure.error)
@@ -407,21 +422,23 @@ class Engine:
                 self._schedule.put_back(slot.attempt.episode)
             self._leave_episode(slot)
         if failure.lost:
-            self._restart_others()
+            self._restart_others(actor)
 
-    def _restart_others(self) -> None:
-        """Restart all other episodes: the policy has lost its state for them."""
+    def _restart_others(self, actor: Actor) -> None:
+        """Restart the other episodes of an actor: its process has lost its state for them."""
         for slot in self._pool.slots:
             if slot.current is None or slot.remote is None or not slot.current.began:
                 continue
+            if self._actor_of(slot) is not actor:
+                continue
             self._schedule.put_back(slot.current.episode)
-            if slot in self._actor.waiting:
-                self._actor.waiting.remove(slot)
+            if slot in actor.waiting:
+                actor.waiting.remove(slot)
                 self._leave_episode(slot)
             else:  # its worker is stepping: drop the answer when it arrives
                 slot.end_episode()
                 slot.abandoned = True
-                self._pacing.forget(slot)
+                actor.pacing.forget(slot)
 
     def _leave_episode(self, slot: Slot) -> None:
         slot.end_episode()
@@ -431,7 +448,8 @@ class Engine:
         self.progress.done += 1
         self.outliers.ended(record.number)
         self._tell_outlier()
-        self._actor.finished(record.number)
+        for actor in self._actors:  # an attempt before may have been with another one
+            actor.finished(record.number)
         self._on_record(record, attempt.actions(), attempt.steps())
 
     def _tell_outlier(self) -> None:

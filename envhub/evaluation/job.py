@@ -37,9 +37,11 @@ class Job:
     """Whether an episode of the run was played to its end before, as in a resumed run."""
     logs: Path | None = None
     directory: Path = field(default_factory=Path.cwd)
-    """Where the policy's process runs."""
+    """Where the policy's processes run."""
     policy_interpreter: Interpreter = HERE
-    """The interpreter of the policy's process, unless workers make the policy."""
+    """The interpreter of the policy's processes, unless workers make the policy."""
+    policy_devices: tuple[str | None, ...] = (None,)
+    """The GPU of each process of the policy; None: those that the user's variables say."""
     ignore_conventions: bool = False
     """Whether a policy that was trained with other conventions plays all the same."""
     broken: Mapping[str, WorkerRaised] = field(default_factory=dict)

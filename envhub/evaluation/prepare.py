@@ -18,6 +18,7 @@ from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.machine import resources
+from envhub.machine.cuda_devices import policy_devices
 from envhub.policies.find import BUILTIN, find_policy
 from envhub.policies.interpreter import PolicyRuntime, choose_interpreter
 from envhub.records import Episode
@@ -39,7 +40,9 @@ class Prepared:
     in_worker: bool
     """Whether workers can make the policy."""
     policy_runtime: PolicyRuntime | None
-    """The interpreter of the policy's process; None: it has none of its own."""
+    """The interpreter of the policy's processes; None: it has none of its own."""
+    policy_devices: tuple[str | None, ...]
+    """The GPU of each process of the policy; None: those that the user's variables say."""
     manifest: Mapping[str, Any]
     """The content of `run.json`."""
 
@@ -74,6 +77,7 @@ class Prepared:
             logs=logs,
             policy_interpreter=runtime.interpreter if runtime else HERE,
             ignore_conventions=self.request.ignore_conventions,
+            policy_devices=self.policy_devices,
             broken=self.worker.broken,
         )
 
@@ -147,6 +151,7 @@ def prepare(
         policy, in_worker = _policy(request, worker.loaded.benchmark, source)
         _check_controls(request, worker.loaded.benchmark)
         runtime = _policy_runtime(request, policy, watcher, in_worker=in_worker)
+        devices = _policy_devices(request, policy, watcher, in_worker=in_worker)
         manifest = make_manifest(
             ref=request.ref,
             spec=worker.spec,
@@ -156,6 +161,7 @@ def prepare(
             policy={
                 **describe_policy(request.policy, policy, request.policy_args, request.directory),
                 "runtime": runtime.to_json() if runtime else None,
+                "processes": list(devices) if runtime else [],
             },
             retries=request.retries,
             inline=request.workers == 0,
@@ -164,7 +170,7 @@ def prepare(
     except BaseException:
         close_workers([worker.remote.worker], limit=request.limits.close)
         raise
-    return Prepared(request, worker, plan, policy, in_worker, runtime, manifest)
+    return Prepared(request, worker, plan, policy, in_worker, runtime, devices, manifest)
 
 
 def auto_workers(memory_mb: int, episodes: int) -> int:
@@ -235,14 +241,41 @@ def _policy_runtime(
     if in_worker or not isinstance(policy, PolicySource):
         if request.policy_python is None:
             return None
-        problem = "runs where the benchmark does" if in_worker else "is an object of this program"
-        raise UsageError(
-            f"--policy-python is for a policy with a process of its own; this one {problem}. "
-            "Leave it out."
-        )
+        raise _no_process("--policy-python", in_worker=in_worker)
     return choose_interpreter(
         policy,
         request.policy_python,
         inline=request.workers == 0,
         progress=watcher.progress,
+    )
+
+
+def _policy_devices(
+    request: EvalRequest, policy: Any, watcher: Watcher, *, in_worker: bool
+) -> tuple[str | None, ...]:
+    """Choose the GPU of each process of a policy of the user.
+
+    Raises:
+        UsageError: Several processes are asked for, and the policy has none of its own.
+    """
+    if request.policy_processes == 1:
+        return (None,)
+    if in_worker or not isinstance(policy, PolicySource):
+        raise _no_process("--policy-processes", in_worker=in_worker)
+    if request.workers == 0:
+        raise UsageError(
+            "--policy-processes: --workers 0 runs everything in this process. Omit one of them."
+        )
+    devices = policy_devices(request.policy_processes)
+    if len(devices) > 1:
+        gpus = [device for device in devices if device is not None]
+        where = f", with the GPUs {', '.join(gpus)}" if gpus else ""
+        watcher.progress(f"The policy runs in {len(devices)} processes{where}.")
+    return devices
+
+
+def _no_process(option: str, *, in_worker: bool) -> UsageError:
+    problem = "runs where the benchmark does" if in_worker else "is an object of this program"
+    return UsageError(
+        f"{option} is for a policy with a process of its own; this one {problem}. Leave it out."
     )

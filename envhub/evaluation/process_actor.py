@@ -1,4 +1,4 @@
-"""The actor for a policy in its own process, which maps the memory of the slots."""
+"""The actor for a policy in a process of its own, which maps the memory of the slots."""
 
 import time
 from pathlib import Path
@@ -10,17 +10,21 @@ from gymnasium.spaces import Space
 from envhub.declarations import Benchmark
 from envhub.errors import ContractError, WorkerError
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
-from envhub.evaluation.pacing import running_average
+from envhub.evaluation.pacing import Pacing, running_average
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.remote import RemotePolicy
-from envhub.host.waiting import WorkerPoller, close_workers
+from envhub.host.waiting import WorkerPoller
+from envhub.host.worker import Worker
 from envhub.types import PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.messages import Acted, Done, PolicyLoaded
 from envhub.wire.spaces import Spaces
 
+KnownFacts = list[tuple[Spaces, PolicyFacts]]
+"""What the policy declares, by the spaces that it was made for."""
+
 
 class ProcessActor:
-    """Calls a policy in its own process, which maps the memory of the slots."""
+    """Calls a policy in a process of its own, which maps the memory of the slots."""
 
     def __init__(
         self,
@@ -28,18 +32,34 @@ class ProcessActor:
         benchmark: Benchmark,
         spec: PolicySpec,
         poller: WorkerPoller,
+        known: KnownFacts,
+        *,
+        name: str,
         log: Path | None,
     ) -> None:
+        """Start the process.
+
+        Args:
+            policy: The place of its factory.
+            benchmark: The benchmark that it is evaluated on.
+            spec: How its process is started.
+            poller: Watches the process.
+            known: Shared by all processes of the policy, which must declare the same.
+            name: The name of the process in errors.
+            log: A file for the beginning of its output.
+        """
         self.waiting: list[Slot] = []
         self.awaiting_policy: list[Slot] = []
         self.seconds = 0.0
+        self.pacing = Pacing()
         self._spec = spec
         self._policy = policy
         self._benchmark = benchmark
         self._poller = poller
+        self._name = name
         self._log = log
         self._finished: list[int] = []
-        self._known: list[tuple[Spaces, PolicyFacts]] = []
+        self._known = known
         self._loaded: dict[int, int] = {}
         self._loading: Spaces | None = None
         self._mapped: dict[int, int] = {}
@@ -68,10 +88,10 @@ class ProcessActor:
         """Send the next request to the policy's process, if it is free."""
         if self.remote.worker.busy or self.remote.worker.outcome is not None:
             return
-        new = next((slot for slot in self.awaiting_policy if self.facts(slot) is None), None)
         batch = batch_of(self.waiting, self._index)
-        if new is None and batch and self._index(batch[0]) not in self._loaded:
-            new = batch[0]  # the facts are from an earlier process, which was replaced
+        # Their facts may be known from another process, or from one that was replaced.
+        users = (*self.awaiting_policy, *batch[:1])
+        new = next((slot for slot in users if self._index(slot) not in self._loaded), None)
         if new is not None:
             self._loading = spaces_of(new)
             self.remote.load(self._policy, self._benchmark, self._loading)
@@ -112,13 +132,16 @@ class ProcessActor:
         """Note that an episode has ended; the next request tells the policy."""
         self._finished.append(number)
 
-    def close(self) -> None:
-        """End the process."""
+    def leave(self) -> Worker:
+        """Stop watching the process, and return it to be closed."""
         self._poller.remove(self.remote.worker)
-        close_workers([self.remote.worker], limit=self._spec.limits.close)
+        return self.remote.worker
+
+    def close(self) -> None:
+        """Do nothing: `close_actors` ends all processes at once."""
 
     def _hire(self) -> None:
-        self.remote = RemotePolicy(self._spec, log=self._log)
+        self.remote = RemotePolicy(self._spec, name=self._name, log=self._log)
         self._poller.add(self.remote.worker)
         self._loaded, self._mapped, self._loading, self._acting = {}, {}, None, ()
 

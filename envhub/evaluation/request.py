@@ -9,7 +9,7 @@ from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
-from envhub.options import Argument, Limits, SourceOptions
+from envhub.options import Argument, Limits, Processes, SourceOptions
 from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
@@ -24,6 +24,7 @@ class EvalRequest:
     """The name of a policy, or a policy object."""
     policy_python: str | None = None
     """The interpreter of the policy's own process; None: this one, or as its file declares."""
+    policy_processes: Processes = 1
     suites: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     episodes: int | None = None

@@ -22,6 +22,7 @@ from envhub.evaluation.recorded import (
     request_of,
 )
 from envhub.evaluation.request import EvalRequest, Watcher
+from envhub.options import Processes
 from envhub.plugins import Plugins
 from envhub.policies.checkpoint import find_checkpoint, is_checkpoint
 from envhub.records import Episode, EpisodeRecord
@@ -67,6 +68,7 @@ def resume_run(
     trust_remote_code: bool = False,
     max_errors: int = MAX_ERRORS,
     env_vars: Mapping[str, str] | None = None,
+    policy_processes: Processes | None = None,
 ) -> Run:
     """Run the episodes that are missing or failed, of a run that this user began.
 
@@ -78,6 +80,7 @@ def resume_run(
             directory cannot give this consent: people pass directories around.
         max_errors: Equal errors in a row, before any episode has worked, that abort the run.
         env_vars: The variables that the run was begun with; those left out are this process's.
+        policy_processes: Processes of the policy; None: as many as the run was begun with.
 
     Raises:
         RunDirectoryError: The directory has no run, this user did not begin it, or its benchmark
@@ -89,7 +92,14 @@ def resume_run(
     request = request_of(manifest, directory, trust_remote_code=trust_remote_code)
     variables = recorded_variables(manifest, env_vars or {}, directory)
     options = replace(request.options, env_vars=variables)
-    request = replace(request, workers=workers, max_errors=max_errors, options=options)
+    processes = policy_processes or max(1, len(manifest["policy"].get("processes", ())))
+    request = replace(
+        request,
+        workers=workers,
+        policy_processes=processes,
+        max_errors=max_errors,
+        options=options,
+    )
     source = find_source(reference_of(manifest), request.options)
     if not has_records(directory):  # nothing was played: whatever has changed, it begins now
         return _evaluate(request, source, directory, watcher, before=None)
@@ -247,7 +257,7 @@ def _renewed(manifest: Mapping[str, Any], before: Mapping[str, Any] | None) -> d
     """What `run.json` is to say of a run that is begun, or continued."""
     if before is None:
         return dict(manifest)
-    kept = ("batch", "placement", "about", "latency", "outliers")
+    kept = ("batch", "placement", "about", "latency", "outliers", "processes")
     policy = {key: before["policy"][key] for key in kept if key in before["policy"]}
     return {
         **manifest,

@@ -290,8 +290,15 @@ class RemoteEnv:
 class RemotePolicy:
     """A policy in a process of its own. Every method sends a request and returns at once."""
 
-    def __init__(self, spec: PolicySpec, *, log: Path | None = None) -> None:
-        self.worker = Worker("its own process", spec, log=log)
+    def __init__(self, spec: PolicySpec, *, name: str, log: Path | None = None) -> None:
+        """Start the process.
+
+        Args:
+            spec: How it is started.
+            name: Its name in errors.
+            log: A file for the beginning of its output.
+        """
+        self.worker = Worker(name, spec, log=log)
         self.worker.subject = "the policy"
         self._limits = spec.limits
 

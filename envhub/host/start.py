@@ -16,6 +16,7 @@ from pathlib import Path
 import envhub
 from envhub.files import cache_home
 from envhub.host import forkserver
+from envhub.machine.cuda_devices import VISIBLE
 from envhub.machine.gl_choice import gl_variables
 from envhub.machine.gl_devices import next_device
 from envhub.process import Child, spawn
@@ -117,9 +118,10 @@ def _compiled(spec: WorkerSpec) -> dict[str, str]:
 def _start_policy(spec: PolicySpec, ends: Ends) -> Child:
     """Start a policy, which is the user's own code: with their variables, home and directory."""
     python = python_for(spec.interpreter, "envhub.worker.__main__")
+    variables = user_variables(isolated=spec.interpreter.kind != "here")
     return spawn(
         [*python, "policy", str(ends.channel), str(os.getpid()), str(ends.scratch)],
-        env=user_variables(isolated=spec.interpreter.kind != "here"),
+        env=variables if spec.device is None else {**variables, VISIBLE: spec.device},
         cwd=Path(spec.directory),
         output=ends.output,
         pass_fds=(ends.channel,),

@@ -4,6 +4,7 @@ The checkpoint's files are local, and were checked by the host: safetensors and 
 0.4.4 and later have the functions that are called here.
 """
 
+import copy
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.policies.acting import check_batch, make_acting, way_of
 from envhub.policies.contract import Context
-from envhub.policies.lerobot_features import Inputs, check_state, compare, read_rename
+from envhub.policies.lerobot_features import Inputs, check_state, compare, match, read_rename
 from envhub.policies.outliers import OutlierFinder, state_statistics
 from envhub.policies.sidecar import read_sidecar
 from envhub.types import Outlier
@@ -27,9 +28,16 @@ _SHOWN = 3
 
 
 class LeRobotPolicy:
-    """Acts with a checkpoint, for episodes whose calls are mixed."""
+    """Acts with a checkpoint, for episodes whose calls are mixed.
+
+    `envhub.evaluate` calls `for_spaces` of an object that it is given. In a loop of your own, call
+    `start` with a `Context` when an episode begins, and `act` with a batch from
+    `envhub.observations.to_lerobot` and the contexts of its rows.
+    """
 
     format = "lerobot"
+    checkpoint: Any = None
+    """The files that it was loaded from, if a program loaded it: a run records them."""
 
     def __init__(
         self,
@@ -54,8 +62,24 @@ class LeRobotPolicy:
         self._inputs = inputs
         self._preprocess, postprocess = processors
         states = [key for key in config.input_features if "image" not in key]
-        self._outliers = OutlierFinder(state_statistics(self._preprocess.steps, states))
+        self._statistics = state_statistics(self._preprocess.steps, states)
+        self._outliers = OutlierFinder(self._statistics)
         self._acting = make_acting(policy, postprocess, batch)
+
+    def for_spaces(
+        self, benchmark: Benchmark, observation_space: Any, action_space: Any
+    ) -> "LeRobotPolicy":
+        """Return the same policy for a benchmark, compared with its spaces.
+
+        Raises:
+            ContractError: The checkpoint does not fit the benchmark.
+        """
+        made = copy.copy(self)
+        before = self._inputs
+        made._inputs = fit(before.config, benchmark, observation_space, action_space, before.rename)
+        made.needs = made._inputs.needs
+        made._outliers = OutlierFinder(self._statistics)  # each run is told of its own
+        return made
 
     def check_space(self, space: Any) -> None:
         """Compare the checkpoint's inputs with the observations of a benchmark's own conversion."""
@@ -66,20 +90,33 @@ class LeRobotPolicy:
         self._acting.start(episode)
 
     def act(self, obs: Any, episodes: Sequence[Context]) -> list[Any]:
-        """Return a chunk of actions per row."""
+        """Return a chunk of actions per row.
+
+        Args:
+            obs: A batch of observations under LeRobot's names, with the texts `task`.
+            episodes: The episode of each row, which was started.
+        """
         import torch
 
+        names, size = self._names(obs), self.batch
         with torch.inference_mode():
-            frames = [self._frame(obs, row, episode) for row, episode in enumerate(episodes)]
-            return self._acting.act(frames, episodes)
+            frames = [self._frame(obs, row, e, names) for row, e in enumerate(episodes)]
+            parts = (slice(at, at + size) for at in range(0, len(episodes), size))
+            return [c for part in parts for c in self._acting.act(frames[part], episodes[part])]
 
     def take_outliers(self) -> tuple[Outlier, ...]:
         """Return the numbers far outside the checkpoint's statistics that were met since."""
         return self._outliers.take()
 
-    def _frame(self, obs: Any, row: int, episode: Context) -> Any:
+    def _names(self, obs: Any) -> Mapping[str, str]:
+        """Return the observation's name of each input, of observations that nobody compared too."""
+        if self._inputs.names:
+            return self._inputs.names
+        shapes = {key: tuple(value.shape[1:]) for key, value in obs.items() if key != "task"}
+        return match(self._inputs.config, shapes, self._inputs.rename, "the observation")
+
+    def _frame(self, obs: Any, row: int, episode: Context, names: Mapping[str, str]) -> Any:
         """Preprocess one row, as LeRobot's loop over one env does."""
-        names = self._inputs.names
         frame = {theirs: obs[ours][row : row + 1] for ours, theirs in names.items()}
         self._outliers.look(frame, episode)
         return self._preprocess({**frame, "task": [obs["task"][row]]})
@@ -123,14 +160,57 @@ def make_policy(
     declared = {**read_sidecar(place), **read_conventions(conventions)}
     config, remarks = _configure(torch, place, device, n_action_steps)
     # Before the weights are loaded, which may be gigabytes.
-    _check_actions(config, action_space, benchmark.name)
-    renamed = read_rename(rename)
-    check_state(config, benchmark, renamed)
-    space = None if benchmark.lerobot else observation_space
-    inputs = compare(config, space, renamed, benchmark.name)
+    inputs = fit(config, benchmark, observation_space, action_space, read_rename(rename))
     check_batch(config, batch)
     policy, processors = _policy(place, config), _processors(place, config)
     return LeRobotPolicy(policy, processors, inputs, batch, remarks, declared)
+
+
+def load_policy(
+    directory: Path,
+    *,
+    batch: int,
+    device: str | None,
+    n_action_steps: int | None,
+    threads: int | None,
+    rename: Mapping[str, str],
+    conventions: str | Mapping[str, Convention],
+) -> LeRobotPolicy:
+    """Make a policy of a checkpoint in a program of the user, for any benchmark.
+
+    The arguments are those of `make_policy`, and checked.
+
+    Raises:
+        ContractError: The checkpoint cannot be loaded.
+    """
+    torch = _import("torch")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    declared = {**read_sidecar(directory), **read_conventions(conventions)}
+    config, remarks = _configure(torch, directory, device, n_action_steps)
+    check_batch(config, batch)
+    inputs = Inputs(config, rename, "the observation", {}, None)
+    made = _policy(directory, config), _processors(directory, config)
+    return LeRobotPolicy(*made, inputs, batch, remarks, declared)
+
+
+def fit(
+    config: Any,
+    benchmark: Benchmark,
+    observation_space: Any,
+    action_space: Any,
+    rename: Mapping[str, str],
+) -> Inputs:
+    """Compare a checkpoint with the spaces of a benchmark.
+
+    Raises:
+        ContractError: It was trained for something else.
+    """
+    _check_actions(config, action_space, benchmark.name)
+    check_state(config, benchmark, rename)
+    # What a benchmark's own conversion makes is known once an env is made.
+    space = None if benchmark.lerobot else observation_space
+    return compare(config, space, rename, benchmark.name)
 
 
 def _configure(

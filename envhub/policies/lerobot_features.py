@@ -53,11 +53,27 @@ def compare(config: Any, space: Any, rename: Mapping[str, str], name: str) -> In
     Raises:
         ContractError: One is missing or has another shape; lists both sides.
     """
-    theirs = {key: tuple(feature.shape) for key, feature in config.input_features.items()}
     if space is None:
         return Inputs(config, rename, name, {}, None)
     found = [feature for feature in features(space) if feature.kind != "text"]
-    ours = {feature.name: feature.shape for feature in found}
+    used = match(config, {feature.name: feature.shape for feature in found}, rename, name)
+    needs = frozenset(feature.source for feature in found if feature.name in used)
+    return Inputs(config, rename, name, used, needs)
+
+
+def match(config: Any, ours: Shapes, rename: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return the name of each input of a checkpoint among features, and the checkpoint's own.
+
+    Args:
+        config: The checkpoint's configuration.
+        ours: The shapes of the features.
+        rename: The features' names to the checkpoint's.
+        name: What has the features.
+
+    Raises:
+        ContractError: One is missing or has another shape; lists both sides.
+    """
+    theirs = {key: tuple(feature.shape) for key, feature in config.input_features.items()}
     unknown = [key for key in rename if key not in ours]
     if unknown:
         raise ContractError(
@@ -67,9 +83,7 @@ def compare(config: Any, space: Any, rename: Mapping[str, str], name: str) -> In
     wrong = {key: shape for key, shape in theirs.items() if _shape(names, ours, key) != shape}
     if wrong:
         raise ContractError(_problem(theirs, ours, wrong, name))
-    used = {key: new for key, new in names.items() if new in theirs}
-    needs = frozenset(feature.source for feature in found if feature.name in used)
-    return Inputs(config, rename, name, used, needs)
+    return {key: new for key, new in names.items() if new in theirs}
 
 
 def check_state(config: Any, benchmark: Benchmark, rename: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ from envhub.errors import RunDirectoryError
 from envhub.machine.facts import describe_host
 from envhub.machine.gl_devices import used_devices
 from envhub.options import Argument
-from envhub.policies.checkpoint import find_checkpoint, is_checkpoint
+from envhub.policies.checkpoint import Checkpoint, find_checkpoint, is_checkpoint
 from envhub.refs import PathRef
 from envhub.results.journal import FORMAT
 from envhub.sandbox.differences import conditions, differences
@@ -111,7 +111,7 @@ def describe_policy(
         directory: Where relative paths in the arguments begin; None: this process's directory.
     """
     named = isinstance(policy, PolicySource)
-    checkpoint = find_checkpoint(requested) if is_checkpoint(requested) else None
+    checkpoint = find_checkpoint(requested) if is_checkpoint(requested) else _loaded(policy)
     # Only a file that the user named. One of the benchmark's is among the benchmark's files, and
     # is found by its name, so that it stays as confined as the benchmark.
     of_user = named and isinstance(policy.module, FileSource) and is_path(requested)
@@ -119,7 +119,7 @@ def describe_policy(
     return {
         "kind": "named" if named else "object",
         "ref": requested if named else type(policy).__qualname__,
-        "path": checkpoint.path if checkpoint else f"{path}:{policy.name}" if path else None,
+        "path": _path(checkpoint, path, policy) if named else None,
         "sha256": _hash_policy(path) if path else None,
         "imports": hash_siblings(path) if path else {},
         "args": dict(args),
@@ -150,6 +150,18 @@ def foresee_policy(
         "files": _hash_named_files(args, directory),
         "checkpoint": checkpoint.to_json() if checkpoint else None,
     }
+
+
+def _loaded(policy: Any) -> Checkpoint | None:
+    """The checkpoint that a program made a policy object of."""
+    loaded = getattr(policy, "checkpoint", None)
+    return loaded if isinstance(loaded, Checkpoint) else None
+
+
+def _path(checkpoint: Checkpoint | None, path: Path | None, policy: PolicySource) -> str | None:
+    if checkpoint is not None:
+        return checkpoint.path
+    return f"{path}:{policy.name}" if path else None
 
 
 def is_path(policy: str) -> bool:

@@ -114,6 +114,7 @@ class PolicyFields(TypedDict):
     latency: NotRequired[LatencyFields | None]
     outliers: NotRequired[list[OutlierFields]]
     runtime: NotRequired[PolicyRuntimeFields | None]
+    processes: NotRequired[list[str | None]]
 
 
 class ConventionFields(TypedDict):

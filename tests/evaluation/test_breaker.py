@@ -66,3 +66,13 @@ def test_what_cannot_be_started_three_times_in_a_row(process):
     breaker.not_started(process, raised())
     with pytest.raises(RunAborted, match=process):
         breaker.not_started(process, raised())
+
+
+def test_a_process_of_the_policy_that_cannot_be_started_though_another_works():
+    breaker = CircuitBreaker()
+    for _ in range(2):
+        breaker.not_started("policy", raised(), "second")
+        breaker.started("policy", "first")
+        breaker.worked("first")
+    with pytest.raises(RunAborted, match="No policy can be started any more"):
+        breaker.not_started("policy", raised(), "second")

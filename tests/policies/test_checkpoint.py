@@ -184,6 +184,37 @@ def test_arguments_of_a_checkpoint(checkpoint):
         policy_of(find_checkpoint(f"lerobot:{checkpoint()}"), {"bach": 8})
 
 
+def test_a_program_without_lerobot(checkpoint):
+    place = checkpoint()
+    line = r"Run: .* -m pip install 'lerobot>=0.6'"
+    if sys.version_info < (3, 12):
+        line = rf'another one: evaluate\(..., "lerobot:{place}", policy_python=PATH\)'
+    with pytest.raises(RuntimeUnavailable, match=rf"has no LeRobot\. .*{line}"):
+        envhub.load_lerobot_policy(place)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"batch": 0}, "batch must be a whole number from 1 to 65536, found 0"),
+        ({"threads": "2"}, "threads must be a whole number from 1 to 65536, found '2'"),
+        ({"device": 1}, "device must be text such as 'cuda:0', found 1"),
+        ({"rename": ["a"]}, r"rename must be a mapping of names to names, found \['a'\]"),
+        ({"rename": {"a": 1}}, "rename must be a mapping of names to names, found {'a': 1}"),
+    ],
+)
+def test_wrong_arguments_of_a_program(checkpoint, arguments, words):
+    with pytest.raises(UsageError, match=words):
+        envhub.load_lerobot_policy(checkpoint(), **arguments)
+
+
+def test_a_program_that_names_no_checkpoint(tmp_path):
+    with pytest.raises(UsageError, match="absent is not a directory"):
+        envhub.load_lerobot_policy(tmp_path / "absent")
+    with pytest.raises(UsageError, match="directory must be the directory of a checkpoint"):
+        envhub.load_lerobot_policy(None)
+
+
 def test_an_interpreter_without_lerobot(checkpoint, tmp_path):
     """EnvHub's own environment has none: LeRobot 0.4.4 wants an older client of the Hub."""
     policy = f"lerobot:{checkpoint()}"

@@ -3,46 +3,28 @@
 `support/lerobot_cases.py` does the work in LeRobot's environment, in one process for all tests.
 """
 
-import fcntl
 import json
-import os
 import shutil
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from support.needs import lerobot_python, needs_lerobot, needs_metaworld
-from support.paths import ASSETS, TESTS
+from support import lerobot_runs
+from support.lerobot_runs import WALK, actions, lerobots_own, made_once
+from support.needs import needs_lerobot, needs_metaworld
 
 import envhub
 from envhub.errors import RunDirectoryError
 
 pytestmark = [needs_lerobot, pytest.mark.timeout(900)]
 
-WALK = f"{ASSETS}/lerobot_walk"
 NAMES = ("act", "ensemble", "diffusion", "ddim", "back3")
-ROOT = TESTS.parent
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """The directory with the checkpoints and the answer."""
-    top = tmp_path_factory.getbasetemp()
-    place = (top.parent if "PYTEST_XDIST_WORKER" in os.environ else top) / "lerobot"
-    with place.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the processes that run tests share it
-        if not (place / "answer.json").exists():
-            shutil.rmtree(place, ignore_errors=True)
-            place.mkdir()
-            run_cases(place)
-    return place
-
-
-def run_cases(place):
-    script = [lerobot_python(), TESTS / "support/lerobot_cases.py", place, f"{WALK}/env.py"]
-    variables = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
-    subprocess.run(script, env=variables, check=True, capture_output=True)
+    return made_once(tmp_path_factory, "lerobot_cases.py", f"{WALK}/env.py")
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +73,26 @@ def test_a_device_that_is_not_there(answer):
     (remark,) = answer["cuda"]["remarks"]
     assert remark == "The checkpoint's device cuda is not available here: it runs on the CPU."
     assert answer["cuda"]["device"] == "cpu"
+
+
+# A program that loads checkpoints itself
+
+
+@pytest.mark.parametrize(("done", "name"), [("loop", "act"), ("run", "diffusion")])
+def test_a_programs_own_actions_are_lerobots(made, answer, done, name):
+    assert lerobots_own(made / f"program-{done}.npz") == lerobots_own(made / f"{name}.npz")
+
+
+def test_the_run_of_a_program_records_the_checkpoint(answer):
+    policy = answer["program"]["policy"]
+    assert (policy["kind"], policy["ref"], policy["path"]) == ("object", "LeRobotPolicy", None)
+    assert policy["about"] == answer["diffusion"]["about"]
+    assert set(policy["checkpoint"]["files"]) >= {"config.json", "model.safetensors"}
+
+
+def test_an_observation_that_lacks_an_input(answer):
+    said = answer["program"]["said"]
+    assert "the observation has observation.state (4,). observation.image is missing." in said
 
 
 # Bad input
@@ -173,29 +175,15 @@ def test_draws_that_have_no_rows(answer, draw, problem):
 # Whole runs
 
 
-def evaluate(made, name, out, **more):
-    return envhub.evaluate(
-        WALK,
-        f"lerobot:{made / name}",
-        episodes=6,
-        out=out,
-        policy_python=lerobot_python(),
-        limits=envhub.Limits(start=600, act=600),
-        **more,
-    )
-
-
-def actions(run):
-    names = sorted((run.directory / "actions").glob("*.npy"), key=lambda path: int(path.stem))
-    return [np.load(path) for path in names]
-
-
-@pytest.mark.parametrize(("name", "workers"), [("diffusion", 1), ("diffusion", 5), ("ensemble", 2)])
-def test_runs_take_lerobots_own_actions(made, answer, tmp_path, name, workers):
-    run = evaluate(made, name, tmp_path / "run", workers=workers)
+@pytest.mark.parametrize(
+    ("name", "workers", "processes"), [("diffusion", 1, 1), ("diffusion", 5, 2), ("ensemble", 2, 1)]
+)
+def test_runs_take_lerobots_own_actions(made, answer, tmp_path, name, workers, processes):
+    """`soak/test_checkpoints.py` has the others, and kills."""
+    more = {"workers": workers, "policy_processes": processes}
+    run = lerobot_runs.evaluate(made / name, tmp_path / "run", **more)
     assert {record.status for record in run.records()} == {"ok"}
-    with np.load(made / f"{name}.npz") as own:
-        assert [a.tobytes() for a in actions(run)] == [own[key].tobytes() for key in own.files]
+    assert actions(run) == lerobots_own(made / f"{name}.npz")
     policy = run.info["policy"]
     assert policy["about"] == answer[name]["about"]
     assert (policy["batch"], policy["placement"]) == (1, "process")
@@ -209,16 +197,14 @@ def test_a_checkpoint_of_the_hub_on_metaworld(made, answer, tmp_path, local_hub,
     local_hub.create("user/arm")
     files = {path.name: path.read_bytes() for path in (made / "metaworld").iterdir()}
     commit = local_hub.commit("user/arm", files)
-    run = envhub.evaluate(
+    run = lerobot_runs.evaluate(
+        f"user/arm@{commit}",
+        tmp_path / "run",
         "metaworld",
-        f"lerobot:user/arm@{commit}",
         tasks="reach-v3",
         episodes=2,
         max_steps=12,
         env_args={"size": 64},
-        policy_python=lerobot_python(),
-        limits=envhub.Limits(start=600, act=600),
-        out=tmp_path / "run",
     )
     assert [(record.status, record.steps) for record in run.records()] == [("ok", 12)] * 2
     checkpoint = run.info["policy"]["checkpoint"]
@@ -229,15 +215,13 @@ def test_a_checkpoint_of_the_hub_on_metaworld(made, answer, tmp_path, local_hub,
 def test_a_resumed_run_is_the_same_and_compares_the_checkpoint(made, answer, tmp_path):
     out = tmp_path / "run"
     shutil.copytree(made / "act", tmp_path / "act")
-    evaluate(tmp_path, "act", out, workers=2)
+    lerobot_runs.evaluate(tmp_path / "act", out, workers=2)
     lines = (out / "episodes.jsonl").read_text().splitlines(keepends=True)
     (out / "episodes.jsonl").write_text("".join(lines[:3]))
     subprocess.run([sys.executable, "-m", "envhub", "eval", "--resume", out], check=True)
-    with np.load(made / "act.npz") as own:
-        taken = actions(envhub.open_run(out))
-        assert [a.tobytes() for a in taken] == [own[key].tobytes() for key in own.files]
+    assert actions(envhub.open_run(out)) == lerobots_own(made / "act.npz")
     (out / "episodes.jsonl").write_text("".join(lines[:3]))
     with (tmp_path / "act/config.json").open("a") as file:
         file.write("\n")
     with pytest.raises(RunDirectoryError, match=r"file of the checkpoint config.json that"):
-        evaluate(tmp_path, "act", out, workers=2, resume=True)
+        lerobot_runs.evaluate(tmp_path / "act", out, workers=2, resume=True)

@@ -69,6 +69,8 @@ def play(
     watch: Callable[[EpisodeRecord], None] = lambda _: None,
     in_worker: bool = False,
     confinement: Confinement | None = None,
+    processes: int = 1,
+    devices: tuple[str, ...] = (),
     **policy_args: Any,
 ) -> Outcome:
     """Run an asset's episodes; exactly those of the plan are recorded, or this fails."""
@@ -96,6 +98,7 @@ def play(
         workers=workers,
         retries=retries,
         logs=logs,
+        policy_devices=devices or (None,) * processes,
     )
     records: list[EpisodeRecord] = []
     actions: dict[int, Any] = {}

@@ -25,8 +25,10 @@ from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
 from lerobot.policies.factory import get_policy_class, make_pre_post_processors
 
+import envhub
 from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
+from envhub.observations import to_lerobot
 from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context, make_rng
 from envhub.policies.lerobot import make_policy
@@ -313,6 +315,41 @@ def draws() -> dict[str, object]:
     return answers
 
 
+def in_a_program(directory: Path, env_file: str) -> dict[str, object]:
+    """What a program does that loads checkpoints itself: a loop of its own, and an evaluation."""
+    policy = envhub.load_lerobot_policy(directory / "act")
+    place = Path(env_file).parent
+    ((suite, envs),) = envhub.make_env(place, n_envs=len(SEEDS)).items()
+    ((task, env),) = envs.items()
+    episodes = [Context(suite, task, "walk to the middle", seed, seed) for seed in SEEDS]
+    for episode in episodes:
+        policy.start(episode)
+    observation, _ = env.reset(seed=list(SEEDS))
+    steps: list[np.ndarray] = []
+    truncated = np.zeros(1)
+    while not truncated.any():
+        texts = [episode.description for episode in episodes]
+        chunks = policy.act(to_lerobot(observation, texts), episodes)
+        for actions in torch.stack(chunks, dim=1).numpy():
+            observation, _, _, truncated, _ = env.step(actions)
+            steps.append(actions.copy())
+            if truncated.any():
+                break
+    env.close()
+    wrong = {"observation.state": torch.zeros(1, 4), "task": ["walk"]}
+    try:
+        policy.act(wrong, episodes[:1])
+        said = None
+    except ContractError as exc:
+        said = str(exc)
+    noisy = envhub.load_lerobot_policy(str(directory / "diffusion"), rename={}, threads=1)
+    run = envhub.evaluate(place, noisy, episodes=6, workers=2, out=directory / "program-run")
+    taken = [np.load(run.directory / "actions" / f"{k}.npy") for k in SEEDS]
+    np.savez(directory / "program-loop.npz", *np.stack(steps, axis=1))
+    np.savez(directory / "program-run.npz", *taken)
+    return {"said": said, "policy": dict(run.info["policy"])}
+
+
 def same(a, b) -> bool:
     return all(x.tobytes() == y.tobytes() for x, y in zip(a, b, strict=True))
 
@@ -357,6 +394,7 @@ def main(directory: Path, env_file: str) -> dict[str, object]:
     answer["conventions"] = conventions(directory, module.Walk)
     answer["outliers"] = outliers(directory, module.Walk)
     answer["draws"] = draws()
+    answer["program"] = in_a_program(directory, env_file)
     return answer
 
 

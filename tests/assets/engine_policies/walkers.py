@@ -153,6 +153,42 @@ class Diary(Plain):
             file.write(f"{line}\n")
 
 
+class Signed(Dreamy):
+    """Writes down what its process is told, in a file of that process."""
+
+    def __init__(self, path):
+        os.makedirs(path, exist_ok=True)
+        self.path = f"{path}/{os.getpid()}"
+        print("made in", os.getpid())
+        self.write(f"made {os.environ.get('CUDA_VISIBLE_DEVICES')}")
+
+    def start(self, episode):
+        super().start(episode)
+        self.write(f"start {episode.task} {episode.index}")
+
+    def act(self, obs, episodes):
+        for episode in episodes:
+            self.write(f"act {episode.task} {episode.index}")
+        return super().act(obs, episodes)
+
+    def finish(self, episode):
+        self.write(f"finish {episode.task} {episode.index}")
+
+    def close(self):
+        self.write("close")
+
+    def write(self, line):
+        with open(self.path, "a") as file:
+            file.write(f"{line}\n")
+
+
+class Undecided(Plain):
+    """Declares what its GPU is called."""
+
+    def __init__(self):
+        self.batch = int(os.environ["CUDA_VISIBLE_DEVICES"])
+
+
 class Faulty(Plain):
     """Misbehaves for one row: that of an episode with an odd seed, at its step 3."""
 
@@ -233,5 +269,7 @@ KINDS = {
     "slow": Slow,
     "fours": Fours,
     "diary": Diary,
+    "signed": Signed,
+    "undecided": Undecided,
     "faulty": Faulty,
 }
