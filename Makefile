@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# Tests run in one process per core; with more than eight the slowest tests alone decide.
+# Processes that run tests; tests/conftest.py says what `auto` is.
 JOBS ?= auto
 # How often a test that fails is run again; the summary names it. CI: once, machines hiccup.
 RERUNS ?= 0
@@ -27,6 +27,7 @@ $(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyprojec
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
 	  --editable '.[video]' --editable plugins/metaworld --editable plugins/libero
+	@$(BIN)/python -m compileall -q envhub plugins  # workers keep nothing that they compile
 	@touch $@
 
 $(READY): $(BASE)
@@ -85,7 +86,7 @@ demo: $(BASE)
 	@echo "$(CURDIR)/$(DEMO)/reach/report.html"
 
 test: $(TEST_NEEDS)
-	$(BIN)/pytest --numprocesses=$(JOBS) --maxprocesses=8 --dist=loadgroup --reruns=$(RERUNS) -rR
+	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --reruns=$(RERUNS) -rR
 
 check: $(READY) docs
 	$(BIN)/ruff check .

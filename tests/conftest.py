@@ -1,7 +1,7 @@
 """What all tests share."""
 
+import itertools
 import os
-import shutil
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,10 +11,11 @@ import pytest
 from hypothesis import settings
 from support.leftovers import Leftovers
 from support.needs import commands, needs_git, reason_to_skip
+from support.notes import bring_notes, make_notes
 from support.paths import ASSETS
 from support.wheels import NEEDED, make_wheel, repack
 
-from envhub.machine.gl_choice import gl_variables
+from envhub.machine.resources import cores
 from envhub.sandbox.variables import kernel_variables
 
 # Before numpy is loaded: loops in this process are compared with what workers compute.
@@ -23,9 +24,8 @@ for _name, _value in kernel_variables().items():
 
 REQUIRE_ALL = os.environ.get("ENVHUB_REQUIRE_ALL") == "1"
 
-GL_NOTE = ".cache/envhub/gl.json"
-
 leftovers = Leftovers()
+homes = itertools.count(1)
 
 settings.register_profile("envhub", deadline=None)  # machines are busy
 settings.load_profile("envhub")
@@ -42,6 +42,12 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One per core and one more, as tests wait; with more than eight the slowest test decides."""
+    return min(cores() + 1, 8)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -153,26 +159,25 @@ def assets() -> Path:
 def _session_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The same for fixtures that are made before a test's own home is."""
     with pytest.MonkeyPatch.context() as patch:
-        home = tmp_path_factory.mktemp("home")
+        home = tmp_path_factory.mktemp("homes") / "home"
+        home.mkdir()
         patch.setenv("HOME", str(home))
         for name in ("ENVHUB_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
             patch.delenv(name, raising=False)
-        gl_variables({})  # notes in the cache what draws here
+        make_notes()
         yield home
 
 
 @pytest.fixture(autouse=True)
-def _own_home(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, _session_home: Path
-) -> None:
+def _own_home(monkeypatch: pytest.MonkeyPatch, _session_home: Path) -> None:
     """No test reads or writes the home of whoever runs it."""
-    home, note = tmp_path_factory.mktemp("home"), _session_home / GL_NOTE
+    # Not by mktemp, which looks at the directories of all tests before.
+    home = _session_home.with_name(f"home-{next(homes)}")
+    home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     for name in ("ENVHUB_HOME", "ENVHUB_PLUGINS", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    if note.exists():  # trying it takes 0.2 s, in every process of every test
-        (home / GL_NOTE).parent.mkdir(parents=True)
-        shutil.copy(note, home / GL_NOTE)
+    bring_notes(home / ".cache" / "envhub", _session_home)
 
 
 @pytest.fixture(scope="session")

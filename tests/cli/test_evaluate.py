@@ -341,7 +341,7 @@ class TestMachine:
     @pytest.mark.parametrize("workers", [0, 1])
     def test_it_is_recorded(self, out, workers):
         question = ("eval", "./run_walk", "--task", "near", "--episodes", 1, "--policy", "zero")
-        answer = envhub(*question, "--workers", workers, "--out", out)
+        answer = ended(start(*question, "--workers", workers, "--out", out))
         assert answer.code == 0
         machine = json.loads((out / "run.json").read_text())["machine"]
         assert list(machine) == ["arch", "cpu", "flags", "libc", "openblas", "gl", "gl_devices"]

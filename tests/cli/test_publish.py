@@ -11,6 +11,7 @@ import pytest
 from support.attacks import env_file, envhub
 from support.disks import SmallDisk
 from support.needs import needs_own_mount
+from support.notes import bring_notes
 from support.paths import DOCS
 from support.run_tools import ENVHUB
 from support.run_tools import envhub as run_envhub
@@ -25,6 +26,7 @@ def hub(local_hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
     monkeypatch.setenv("HF_TOKEN", local_hub.token)
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    bring_notes(tmp_path / "home")
     monkeypatch.chdir(tmp_path)
     return local_hub
 

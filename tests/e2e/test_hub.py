@@ -12,7 +12,9 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.attacks import envhub as run_envhub
 from support.needs import SANDBOXES, needs_prlimit
+from support.notes import bring_notes
 from support.paths import ASSETS, DOCS
 from support.published import publish, same
 from support.terminal import at_terminal
@@ -59,11 +61,14 @@ KINDS = {
 def hub(local_hub, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    bring_notes(tmp_path / "home")
     monkeypatch.chdir(tmp_path)
     return local_hub
 
 
-def run(*arguments: str, command: list[str] = ENVHUB) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, command: list[str] | None = None) -> subprocess.CompletedProcess[str]:
+    if command is None:
+        return run_envhub(*arguments)
     return subprocess.run(
         [*command, *arguments],
         env=dict(os.environ),
@@ -325,7 +330,6 @@ def test_what_cannot_be_stored(hub, tmp_path, problem):
     ref = f"me/env@{hub.commit('me/env', {'env.py': '', 'mesh.obj': bytes(2**21)})}"
     limit, home = (), tmp_path / "home"
     if problem == "File exists":
-        home.mkdir()
         (home / "sources").touch()
     else:
         limit = ("prlimit", f"--fsize={2**20}")

@@ -2,19 +2,16 @@
 
 import json
 import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.attacks import envhub as run
 from support.needs import SANDBOXES, needs_egl, needs_metaworld, needs_osmesa
+from support.notes import bring_notes
 
 import envhub
 from envhub.errors import UsageError
 from envhub.host.hints import FILES_HINT, GL_HINT, NETWORK_HINT
-
-ENVHUB = [sys.executable, "-c", "from envhub.cli import main; main()"]
 
 ENV = """
 import os, socket, urllib.request
@@ -47,17 +44,6 @@ def env_file(head: str = "", on_reset: str = "pass") -> str:
     return ENV.format(head=head, on_reset=on_reset)
 
 
-def run(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*ENVHUB, *map(str, arguments)],
-        env={**os.environ, **more},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-
-
 @pytest.fixture(autouse=True)
 def _no_variables(monkeypatch, tmp_path):
     for name in ("MUJOCO_GL", "PYOPENGL_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY"):
@@ -80,11 +66,8 @@ def local(tmp_path):
 @pytest.fixture
 def on_hub(local_hub, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
-    note = Path(os.environ["HOME"], ".cache/envhub/gl.json")
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "cache"))
-    if note.exists():
-        (tmp_path / "cache").mkdir()
-        shutil.copy(note, tmp_path / "cache")
+    bring_notes(tmp_path / "cache")
     local_hub.create("me/env")
 
     def publish(**parts: str) -> str:

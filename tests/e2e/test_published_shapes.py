@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.notes import bring_notes
 from support.paths import ASSETS
 from support.published import publish, same
 from support.run_tools import envhub
@@ -68,6 +69,7 @@ SHAPES = {
 def hub(local_hub, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    bring_notes(tmp_path / "home")
     monkeypatch.chdir(tmp_path)
     return local_hub
 

@@ -16,7 +16,7 @@ from envhub.results.report.page import report
 from envhub.results.run import open_run
 from envhub.results.videos import VideoFacts, choose_episodes, keep_facts, known_videos
 
-pytestmark = [needs_chromium, pytest.mark.xdist_group("browser")]
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from support.needs import needs_sandbox
 from support.paths import ASSETS
 from support.published import publish
-from support.replays import REPLAYED, copy_recorded, make_recorded
+from support.replays import REPLAYED, make_recorded
 
 import envhub
 from envhub.errors import RemoteCodeRefused, RunDirectoryError, SourceUnavailable, UsageError
@@ -18,16 +18,6 @@ from envhub.results.seal import key_path
 
 def replayed(run, **options):
     return envhub.replay(run, "once", 0, on_frame=lambda _: None, **options)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return make_recorded(tmp_path_factory.mktemp("made") / "run", tasks="once", episodes=1)
-
-
-@pytest.fixture
-def run(made, tmp_path):
-    return copy_recorded(made, tmp_path / "run")
 
 
 def test_a_run_of_somebody_else_is_not_obeyed(run, tmp_path):

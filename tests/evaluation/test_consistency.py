@@ -13,20 +13,9 @@ from support.forgery import (
     load_arrays,
     save_arrays,
 )
-from support.replays import copy_recorded, make_recorded
 
 from envhub.evaluation.consistency import find_contradiction, find_problems
 from envhub.results.run import open_run
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return make_recorded(tmp_path_factory.mktemp("made") / "run", tasks="at-end,once", episodes=2)
-
-
-@pytest.fixture
-def run(made, tmp_path):
-    return copy_recorded(made, tmp_path / "run")
 
 
 def contradictions(run):

@@ -37,11 +37,6 @@ def test_every_state_reward_and_flag_is_the_recorded_one(tmp_path, file, workers
         assert drawn(tmp_path / "log", record)[0] > 0
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return make_recorded(tmp_path_factory.mktemp("made") / "run", tasks="at-end", episodes=1)
-
-
 def test_fewer_frames(made, tmp_path):
     run = copy_recorded(made, tmp_path / "run")
     frames = []

@@ -18,7 +18,7 @@ from support.forgery import (
 from support.manifests import record as written
 from support.needs import needs_sandbox
 from support.published import publish
-from support.replays import REPLAYED, copy_recorded, make_recorded
+from support.replays import REPLAYED, make_recorded
 from support.run_tools import ENVHUB, variables
 
 import envhub
@@ -28,16 +28,6 @@ from envhub.results.arrays import STEP
 from envhub.results.journal import record_from_json
 from envhub.results.run import open_run
 from envhub.results.seal import key_path
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return make_recorded(tmp_path_factory.mktemp("made") / "run", tasks="at-end,once", episodes=2)
-
-
-@pytest.fixture
-def run(made, tmp_path):
-    return copy_recorded(made, tmp_path / "run")
 
 
 def verdicts(found):

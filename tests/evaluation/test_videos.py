@@ -23,16 +23,6 @@ def film(path):
     return len(times) - round(1 / between), times[-1] - times[0] + between
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return make_recorded(tmp_path_factory.mktemp("made") / "run", tasks="once,at-end", episodes=2)
-
-
-@pytest.fixture
-def run(made, tmp_path):
-    return copy_recorded(made, tmp_path / "run")
-
-
 def test_a_video(run):
     replay = envhub.replay(run, "at-end", 1)
     assert replay.path == video_path(run, replay.recorded.number)

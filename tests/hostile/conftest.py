@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.needs import SANDBOXES
+from support.notes import bring_notes
 
 
 @pytest.fixture
@@ -12,6 +13,7 @@ def hub(local_hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """A Hub on loopback; this process and its children use it."""
     monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    bring_notes(tmp_path / "home")
     monkeypatch.chdir(tmp_path)
     return local_hub
 

@@ -47,7 +47,7 @@ def without(tmp_path: Path) -> Callable[..., Run]:
 
     def remove(*edits: Edit) -> Run:
         copy = tmp_path / f"copy{len(list(tmp_path.glob('copy*')))}" / "envhub"
-        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PACKAGE, copy)  # with the compiled modules, which fit where none is edited
         for edit in edits:
             path = copy / edit.file
             text = path.read_text()

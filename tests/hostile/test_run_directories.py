@@ -4,6 +4,7 @@ Each is met with a refusal before anything is executed, and left as it was found
 not run leaves a marker below the test's own directory.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from support.attacks import env_file, envhub
 from support.needs import needs_root
+from support.notes import bring_notes
 from support.run_tools import snapshot
 
 from envhub import open_run
@@ -43,42 +45,63 @@ SEAL = "run/run.json does not carry your seal: somebody else made it, or it was 
 INSTEAD = "Say yourself what to run: envhub eval REF --policy P --out run --continue"
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of one test after the other: a run names the files that it was begun with."""
+    return tmp_path_factory.mktemp("runs") / "place"
+
+
 @pytest.fixture(autouse=True)
-def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
-    monkeypatch.chdir(tmp_path)
+def _home(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    monkeypatch.setenv("ENVHUB_HOME", str(place / "home"))
+    bring_notes(place / "home")
+    monkeypatch.chdir(place)
 
 
 @pytest.fixture
-def marker(tmp_path: Path) -> Path:
-    return tmp_path / "marker"
+def marker(place: Path) -> Path:
+    return place / "marker"
 
 
 @pytest.fixture
-def theirs(tmp_path: Path) -> dict[str, str]:
+def theirs(place: Path) -> dict[str, str]:
     """The variables of somebody else, who has another key."""
-    return {"ENVHUB_HOME": str(tmp_path / "their-home")}
+    return {"ENVHUB_HOME": str(place / "their-home")}
 
 
 @pytest.fixture
-def begin(marker: Path) -> Callable[..., None]:
+def begin(marker: Path, place: Path) -> Callable[..., None]:
     """Makes the directory `run`, of whose two episodes one has no record yet.
 
-    Benchmark and policy leave the marker whenever they are loaded.
+    Benchmark and policy leave the marker whenever they are loaded. Those of the tests that begin
+    with the same run get a copy of it.
     """
-    for place, text in (("bench/env.py", env_file()), ("policy/policy.py", POLICY)):
-        Path(place).parent.mkdir()
-        Path(place).write_text(MARK.format(marker=str(marker)) + text)
+    for file, text in (("bench/env.py", env_file()), ("policy/policy.py", POLICY)):
+        Path(file).parent.mkdir()
+        Path(file).write_text(MARK.format(marker=str(marker)) + text)
 
     def make(ref: str = "./bench", *more: object, **variables: str) -> None:
-        policy = () if "--policy" in more else ("--policy", "./policy/policy.py")
-        done = envhub("eval", ref, *ASKED, *policy, "--out", "run", *more, **variables)
-        assert done.returncode == 0, done.stderr
-        journal = Path("run/episodes.jsonl")
-        journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+        kept = place.with_name(hashlib.sha256(repr((ref, more, variables)).encode()).hexdigest())
+        if kept.exists():
+            shutil.copytree(kept, place, dirs_exist_ok=True)
+            return
+        play(ref, *more, **variables)
         marker.unlink(missing_ok=True)
+        if ref == "./bench":
+            shutil.copytree(place, kept)
 
     return make
+
+
+def play(ref: str, *more: object, **variables: str) -> None:
+    """Evaluate, and forget the second episode."""
+    policy = () if "--policy" in more else ("--policy", "./policy/policy.py")
+    done = envhub("eval", ref, *ASKED, *policy, "--out", "run", *more, **variables)
+    assert done.returncode == 0, done.stderr
+    journal = Path("run/episodes.jsonl")
+    journal.write_text(journal.read_text().splitlines(keepends=True)[0])
 
 
 def own_command(*more: object) -> tuple[object, ...]:
@@ -422,10 +445,11 @@ def test_a_key_of_somebody_else(begin, marker):
     refused(marker, RESUME, "run.key belongs to another user (uid 12345). Delete it")
 
 
-def test_the_key_is_made_for_nobody_else(begin):
+def test_the_key_is_made_for_nobody_else(begin, monkeypatch, place):
+    monkeypatch.setenv("ENVHUB_HOME", str(place / "new" / "home"))  # which is made with the key
     mask = os.umask(0)
     try:
-        begin()
+        play("./bench")
     finally:
         os.umask(mask)
     assert key_path().stat().st_mode & 0o7777 == 0o600

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.attacks import env_file, envhub, python
+from support.notes import NOTES
 
 from envhub.files import set_writable
 from envhub.sources import store
@@ -60,11 +61,13 @@ def hurried(*arguments: object) -> subprocess.CompletedProcess[str]:
 def left_behind(tmp_path: Path) -> list[str]:
     """All files and directories but those that the servers and this test have made."""
     ours = {"hub", "other", "home", "temporary", "bin"}
-    home = [path for path in (tmp_path / "home").rglob("*") if path.name != "sources"]
+    noted = {"sources", *NOTES}
+    home = [path for path in (tmp_path / "home").rglob("*") if path.name not in noted]
     temporary = (tmp_path / "temporary").rglob("*")
     found = [path for path in tmp_path.iterdir() if path.name not in ours]
-    noted = Path(os.environ["HOME"], ".cache", "envhub", "gl.json")  # which backend draws here
-    user = {*Path(os.environ["HOME"]).rglob("*")} - {noted, noted.parent, noted.parent.parent}
+    cache = Path(os.environ["HOME"], ".cache", "envhub")
+    user = {*Path(os.environ["HOME"]).rglob("*")} - {cache, cache.parent}
+    user -= {cache / name for name in NOTES}
     return [str(path) for path in (*found, *home, *temporary, *user)]
 
 
@@ -95,7 +98,8 @@ class TestNames:
             done = envhub("info", ref)
         assert done.returncode == 0, done.stderr
         assert {path.name for path in tmp_path.iterdir()} == {"hub", "home", "temporary"}
-        assert {path.name for path in (tmp_path / "home").iterdir()} == {"sources", "fetched"}
+        kept = {path.name for path in (tmp_path / "home").iterdir()} - {*NOTES}
+        assert kept == {"sources", "fetched"}
         assert [path.name for path in (tmp_path / "home" / "sources").iterdir()] == ["me--attack"]
 
     @pytest.mark.parametrize(

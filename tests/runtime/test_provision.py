@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from contextlib import suppress
 from importlib import metadata
@@ -11,6 +10,7 @@ from textwrap import dedent
 
 import pytest
 import uv
+from support.attacks import envhub as command
 from support.needs import SANDBOXES
 from support.wheels import make_wheel, pin, serving, stand_ins
 
@@ -417,13 +417,6 @@ def beside(directory: Path, text: str) -> Path:
     return directory
 
 
-def envhub_command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-c", "from envhub.cli import main; main()", *arguments]
-    return subprocess.run(
-        argv, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False
-    )
-
-
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 def test_a_hub_reference_runs_in_a_sandbox_in_a_runtime(published, gadget, tmp_path, sandbox):
     ref = published(f"{sandbox}/gadget")
@@ -449,7 +442,7 @@ def test_a_hub_reference_runs_in_a_sandbox_in_a_runtime(published, gadget, tmp_p
 
 def test_a_lock_pins_what_is_required(published, tmp_path):
     ref = published("me/locked")
-    done = envhub_command("lock", ref)
+    done = command("lock", ref)
     assert done.returncode == 0, done.stderr
     assert "8 packages" in done.stdout
     content = json.loads(Path("envhub.lock").read_text())
@@ -478,9 +471,9 @@ def test_requirements_beside_the_file_build_the_same_runtime(real_runtimes, gadg
     assert listed.info["runtime"] == declared.info["runtime"]
     assert listed.info["runtime"]["kind"] == "isolated"
     assert "requirements.txt" in listed.info["benchmark"]["files"]
-    shown = envhub_command("info", str(gadget))
+    shown = command("info", str(gadget))
     assert "requires   gadget==1.0 (requirements.txt)\n" in shown.stdout, shown
-    content = json.loads(envhub_command("info", str(gadget), "--json").stdout)
+    content = json.loads(command("info", str(gadget), "--json").stdout)
     assert content["requirements"] == {
         "python": None,
         "packages": ["gadget==1.0"],
@@ -490,7 +483,7 @@ def test_requirements_beside_the_file_build_the_same_runtime(real_runtimes, gadg
 
 def test_a_line_that_is_refused_is_one_sentence(tmp_path):
     directory = beside(write(tmp_path / "env", "numpy"), "numpy\n--index-url https://x.org\n")
-    done = envhub_command("info", str(directory))
+    done = command("info", str(directory))
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr == (
         "envhub: requirements.txt, line 2: '--index-url https://x.org' is an option; only names "
@@ -510,12 +503,12 @@ def test_requirements_beside_a_file_of_the_hub(local_hub, real_runtimes, gadget,
     assert there.info["runtime"] == here.info["runtime"]
     assert there.info["runtime"]["kind"] == "isolated"
     assert "sub/requirements.txt" in there.info["benchmark"]["files"]
-    shown = envhub_command("info", ref).stdout
+    shown = command("info", ref).stdout
     assert "requires    gadget==1.0 (requirements.txt)\n" in shown
     first = shown.partition("and what it imports or names:\n")[2].partition("other files")[0]
     assert "sub/requirements.txt" in first
-    assert "requires    gadget==1.0 (requirements.txt)\n" in envhub_command("trust", ref).stdout
-    assert envhub_command("lock", ref).returncode == 0
+    assert "requires    gadget==1.0 (requirements.txt)\n" in command("trust", ref).stdout
+    assert command("lock", ref).returncode == 0
     requirements = json.loads(Path("envhub.lock").read_text())["sources"]["me/listed"]
     assert requirements["requirements"]["declared"] == ["gadget==1.0"]
     assert any(pin.startswith("gadget==1.0 ") for pin in requirements["requirements"]["pins"])

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.run_tools import ENVHUB
+from support.forked import plain_text, run_command
 
 ENV = """
 import gymnasium as gym
@@ -50,15 +50,10 @@ def envhub(
     *arguments: object, cwd: Path | None = None, **more: str
 ) -> "subprocess.CompletedProcess[str]":
     """The command, with the variables of the test and some more."""
-    return subprocess.run(
-        [ENVHUB, *map(str, arguments)],
-        env={**os.environ, **more},
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
+    given = {**os.environ, **more}
+    done = run_command(arguments, directory=cwd or Path.cwd(), variables=given)
+    texts = map(plain_text, (done.stdout, done.stderr))
+    return subprocess.CompletedProcess(done.args, done.returncode, *texts)
 
 
 def python(code: str, *arguments: object, **more: str) -> "subprocess.CompletedProcess[str]":

@@ -1,22 +1,20 @@
 """The real command, run as a process with a clean environment."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+from envhub.sandbox.variables import kernel_variables
+from support.forked import run_command
 from support.paths import ASSETS
-from support.run_tools import ENVHUB, Answer, variables
+from support.run_tools import Answer, variables
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 
 
 def envhub(*arguments: str, cwd: Path = ASSETS, **more: str) -> Answer:
     """Run the command; the answer has every byte of what it printed."""
-    argv = [sys.executable, ENVHUB, *arguments]
-    done = subprocess.run(
-        argv, cwd=cwd, env=variables(**more), capture_output=True, stdin=subprocess.DEVNULL
-    )
+    given = variables(**(kernel_variables() | more))
+    done = run_command(arguments, directory=cwd, variables=given)
     return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -12,6 +12,9 @@ import envhub
 
 ROOT = str(Path(envhub.__file__).parent.parent)
 
+LASTING: set[int] = set()
+"""Children of this process that live longer than a test, and are no business of one."""
+
 
 def wait_for_end(directory):
     """Those who still have something of a directory open after a while."""
@@ -57,12 +60,12 @@ def shared_memories():
 
 
 def children(pid=None):
-    """The children of a process, by all of its threads, in order of birth."""
+    """The children of a process, of this one by default, by all its threads, in order of birth."""
     found = []
     for path in Path(f"/proc/{pid or os.getpid()}/task").glob("*/children"):
         with suppress(OSError):  # the thread has ended
             found += map(int, path.read_text().split())
-    return found
+    return found if pid else [child for child in found if child not in LASTING]
 
 
 def descendants(pid: int) -> dict[int, tuple[int, str]]:
@@ -73,7 +76,8 @@ def descendants(pid: int) -> dict[int, tuple[int, str]]:
         parent, child = pending.pop()
         with suppress(OSError):  # it has ended meanwhile
             line = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-            below[child] = (parent, line.strip())
+            if child not in LASTING:
+                below[child] = (parent, line.strip())
             pending += [(child, grandchild) for grandchild in children(child)]
     return below
 

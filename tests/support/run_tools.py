@@ -3,17 +3,16 @@
 import json
 import os
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from envhub.sandbox.variables import kernel_variables
 from support.disks import SmallDisk
+from support.forked import ENVHUB, plain_text, run_command
 from support.paths import ASSETS
-
-ENVHUB = Path(sys.executable).with_name("envhub")
 
 WALK = ASSETS / "run_walk"
 WALKERS = ASSETS / "run_policies" / "walkers.py"
@@ -53,7 +52,10 @@ def envhub(
     *arguments: object, cwd: Path = ASSETS, disk: SmallDisk | None = None, **more: str
 ) -> Answer:
     """Run the command."""
-    return ended(start(*arguments, cwd=cwd, disk=disk, **more))
+    if disk is not None:
+        return ended(start(*arguments, cwd=cwd, disk=disk, **more))
+    done = run_command(arguments, directory=cwd, variables=variables(**(kernel_variables() | more)))
+    return Answer(done.returncode, *map(plain_text, (done.stdout, done.stderr)))
 
 
 def ended(command: "subprocess.Popen[str]") -> Answer:

@@ -2,6 +2,7 @@
 
 import pytest
 from support.needs import needs_sandbox
+from support.notes import bring_notes
 from support.paths import DOCS
 from support.published import publish
 
@@ -15,6 +16,7 @@ REACH = DOCS / "examples" / "reach"
 def ref(local_hub, monkeypatch, tmp_path):
     monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    bring_notes(tmp_path / "home")
     return publish(local_hub, REACH)
 
 
