@@ -125,8 +125,8 @@ class TestOutput:
         assert (answer.code, answer.err) == (0, "No --policy: evaluating random actions.\n")
         shown = json.loads(answer.out)
         assert list(shown) == [
-            *("run", "complete", "policy", "protocol", "line", "tasks", "suites", "overall"),
-            "controls",
+            *("run", "complete", "policy", "protocol", "conventions", "line"),
+            *("tasks", "suites", "overall", "controls"),
         ]
         assert (shown["run"], shown["complete"]) == (str(out), True)
         start_of_line = f"./run_walk | policy random | protocol {shown['protocol'][7:19]} | "
@@ -602,6 +602,8 @@ class TestContinue:
         assert outcomes(place / "run") == expected
         info = info_of(place / "run")
         assert info.pop("seal") != begun.pop("seal")
+        calls = [each["policy"].pop("latency")["calls"] for each in (info, begun)]
+        assert calls[0] > calls[1]
         assert info == begun
         assert envhub("eval", "--resume", "run", cwd=place).code == 0
 
