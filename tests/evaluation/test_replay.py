@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.forgery import load_arrays, save_arrays
 from support.replays import copy_recorded, drawn, make_recorded, states
 
 import envhub
@@ -47,10 +48,9 @@ def test_fewer_frames(made, tmp_path):
 
 def test_an_episode_that_goes_differently(made, tmp_path):
     run = copy_recorded(made, tmp_path / "run")
-    path = tmp_path / "run" / "actions" / "0.npy"
-    actions = np.load(path)
+    actions, steps = load_arrays(tmp_path / "run", 0)
     actions[3] = -actions[3]
-    np.save(path, actions)
+    save_arrays(tmp_path / "run", 0, actions, steps)
     replay = envhub.replay(run, "at-end", 0, on_frame=lambda _: None)
     assert (replay.identical, replay.difference) == (False, 4)
 
