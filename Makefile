@@ -66,6 +66,14 @@ $(LEROBOT)/.ready: $(TORCH) .ci/lerobot.txt
 	  : > "$$packages/torchvision/_meta_registrations.py"
 	@touch $@
 
+# The newest LeRobot, for the soak: on Python 3.12, with the published torch, 5 to 6 GB.
+PYTHON312 ?= python3.12
+LEROBOT_06 := .venv-lerobot-06
+$(LEROBOT_06)/.ready:
+	test -x $(LEROBOT_06)/bin/python || $(PYTHON312) -m venv $(LEROBOT_06)
+	$(LEROBOT_06)/bin/python -m pip install --quiet 'lerobot[smolvla,diffusion]==0.6.1' msgspec
+	@touch $@
+
 ifeq ($(ENVHUB_REQUIRE_ALL),1)
 TEST_NEEDS := $(READY) $(SIM) $(TORCH) $(AXE) $(LEROBOT)/.ready
 else
@@ -112,4 +120,4 @@ soak: $(READY)
 	$(BIN)/pytest -m soak --timeout=3600 tests/soak
 
 clean:
-	rm -rf .venv $(LEROBOT) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(LEROBOT) $(LEROBOT_06) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

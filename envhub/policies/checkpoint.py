@@ -14,20 +14,23 @@ from typing import Any
 
 from envhub.conventions import read_conventions
 from envhub.errors import ContractError, UsageError
-from envhub.files import expand_home
+from envhub.files import cache_home, expand_home
 from envhub.options import Argument
 from envhub.policies.sidecar import read_sidecar
 from envhub.refs import HubRef
 from envhub.sources.fetch import obtain_files, resolve
 from envhub.sources.fingerprint import hash_file
 from envhub.sources.hub import Hub
-from envhub.sources.profiles import CHECKPOINT
+from envhub.sources.profiles import CHECKPOINT, Profile
+from envhub.sources.store import Stored
 from envhub.types import PolicySource
 
 PREFIX = "lerobot:"
 MODULE = "envhub.policies.lerobot"
 """The module that makes policies of checkpoints, in the policy's own process."""
-ARGUMENTS = ("batch", "conventions", "device", "n_action_steps", "rename", "threads")
+ARGUMENTS = (
+    "batch", "conventions", "device", "models", "n_action_steps", "rename", "threads",
+)  # fmt: skip
 """What `--policy-arg` takes for a checkpoint."""
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -102,14 +105,25 @@ def find_checkpoint(
     return _fetched(ref, private, progress)
 
 
-_known: dict[tuple[str, str], Checkpoint] = {}
-"""The checkpoints that this process has obtained: gigabytes are checked once per run."""
+_stored: dict[tuple[Path, str, str], Stored] = {}
+"""What this process has obtained: gigabytes are checked once per run."""
 
 
 def _fetched(ref: HubRef, private: bool, progress: Callable[[str], None]) -> Checkpoint:  # noqa: FBT001
+    stored = fetch_files(ref, CHECKPOINT, private=private, progress=progress)
+    read = read_checkpoint(stored.directory)
+    proven = {path: f"sha256:{file.sha256}" for path, file in stored.manifest.files.items()}
+    files = {name: proven[name] for name in read.files}
+    return replace(read, files=files, repo=ref.repo_id, commit=ref.revision)
+
+
+def fetch_files(
+    ref: HubRef, profile: Profile, *, private: bool, progress: Callable[[str], None]
+) -> Stored:
+    """Return the stored files of a commit, checked once per process; tell a long download."""
     assert ref.revision is not None
-    key = (ref.repo_id, ref.revision)
-    if key not in _known:
+    key = (cache_home() / profile.folder, ref.repo_id, ref.revision)
+    if key not in _stored:
         shown = -1
 
         def on_progress(files: int, all_files: int, done: int, total: int) -> None:
@@ -118,14 +132,10 @@ def _fetched(ref: HubRef, private: bool, progress: Callable[[str], None]) -> Che
             if total >= _LARGE and tenth != shown:
                 shown = tenth
                 size = f"{done / 10**6:,.0f} of {total / 10**6:,.0f} MB"
-                progress(f"Fetching the checkpoint {ref.repo_id}: {size}")
+                progress(f"Fetching the {profile.kind} {ref.repo_id}: {size}")
 
-        stored = obtain_files(ref, CHECKPOINT, private=private, on_progress=on_progress)
-        read = read_checkpoint(stored.directory)
-        proven = {path: f"sha256:{file.sha256}" for path, file in stored.manifest.files.items()}
-        files = {name: proven[name] for name in read.files}
-        _known[key] = replace(read, files=files, repo=ref.repo_id, commit=ref.revision)
-    return _known[key]
+        _stored[key] = obtain_files(ref, profile, private=private, on_progress=on_progress)
+    return _stored[key]
 
 
 def _unpinned(text: str, ref: HubRef, directory: Path, *, private: bool) -> UsageError:
@@ -168,11 +178,18 @@ def read_checkpoint(directory: Path) -> Checkpoint:
         _check_steps(directory, name, names)
     read_sidecar(directory)
     files = [name for name in names if name.endswith((".json", ".safetensors"))]
-    return Checkpoint(directory.resolve(), {name: _hash(directory / name) for name in files})
+    return Checkpoint(directory.resolve(), {name: hash_once(directory / name) for name in files})
 
 
-def policy_of(checkpoint: Checkpoint, args: Mapping[str, Argument]) -> PolicySource:
+def policy_of(
+    checkpoint: Checkpoint, args: Mapping[str, Argument], models: Mapping[str, Path] | None = None
+) -> PolicySource:
     """Return the factory of a checkpoint's policy.
+
+    Args:
+        checkpoint: The checkpoint.
+        args: The user's `--policy-arg`.
+        models: The directories of the models that the checkpoint names, from `models.py`.
 
     Raises:
         UsageError: An argument is not one of a checkpoint.
@@ -187,7 +204,10 @@ def policy_of(checkpoint: Checkpoint, args: Mapping[str, Argument]) -> PolicySou
         read_conventions(args.get("conventions", {}))
     except ContractError as exc:
         raise UsageError(str(exc)) from exc
-    return PolicySource(MODULE, "make_policy", {"directory": str(checkpoint.directory), **args})
+    given = {name: value for name, value in args.items() if name != "models"}
+    if models:
+        given["models"] = {name: str(place) for name, place in models.items()}
+    return PolicySource(MODULE, "make_policy", {"directory": str(checkpoint.directory), **given})
 
 
 def _read_json(directory: Path, name: str, names: list[str]) -> dict[str, Any]:
@@ -246,12 +266,12 @@ def _check_steps(directory: Path, name: str, names: list[str]) -> None:
             )
 
 
-def _hash(path: Path) -> str:
+def hash_once(path: Path) -> str:
+    """Return the hash of a file; gigabytes are read once per run."""
     status = path.stat()
-    return _hash_once(str(path), status.st_size, status.st_mtime_ns)
+    return _hash_unchanged(str(path), status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)
-def _hash_once(path: str, size: int, changed: int) -> str:
-    """The hash of a file in its present state: gigabytes are read once per run."""
+def _hash_unchanged(path: str, size: int, changed: int) -> str:
     return hash_file(Path(path))

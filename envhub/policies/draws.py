@@ -5,8 +5,8 @@ played in another order. Here every episode has a stream of its own, from its se
 
 - One row: the state of the global generators is exchanged around the call, so that every draw is
   covered, and is the one that a loop over this episode alone would make.
-- Several rows: `randn`, `rand` and their `_like` forms are drawn row by row from the episodes' own
-  generators. A draw of another kind cannot be assigned to a row, and is refused.
+- Several rows: `randn`, `rand`, their `_like` forms and `normal` of a size are drawn row by row
+  from the episodes' own generators. A draw of another kind belongs to no row, and is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -88,24 +88,34 @@ def _by_rows(generators: Sequence[Any]) -> Any:
         torch.rand_like: (torch.empty_like, torch.rand),
     }
 
+    def by_rows(empty: Any, draw: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        kwargs.pop("generator", None)
+        drawn = empty(*args, **kwargs)
+        if drawn.shape[:1] != (len(generators),):
+            raise ContractError(
+                f"The checkpoint draws random numbers of shape {tuple(drawn.shape)}, which "
+                f"are not by {len(generators)} rows: take --policy-arg batch=1."
+            )
+        for row, generator in enumerate(generators):
+            # On the CPU, so that the numbers are the same on every device.
+            drawn[row] = draw(drawn.shape[1:], generator=generator, dtype=drawn.dtype)
+        return drawn
+
+    def normal(mean: float, std: float, size: Any, **kwargs: Any) -> Any:
+        """Draw as flow matching does: with one mean and one deviation for all."""
+        return by_rows(torch.empty, torch.randn, (size,), kwargs) * std + mean
+
     class ByRows(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
         def __torch_function__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
             kwargs = dict(kwargs or {})
-            if func not in draws or kwargs.get("generator") is not None:
+            if kwargs.get("generator") is not None:
                 return func(*args, **kwargs)
-            kwargs.pop("generator", None)
-            empty, draw = draws[func]
-            drawn = empty(*args, **kwargs)
-            if drawn.shape[:1] != (len(generators),):
-                raise ContractError(
-                    f"The checkpoint draws random numbers of shape {tuple(drawn.shape)}, which "
-                    f"are not by {len(generators)} rows: take --policy-arg batch=1."
-                )
-            for row, generator in enumerate(generators):
-                # On the CPU, so that the numbers are the same on every device.
-                drawn[row] = draw(drawn.shape[1:], generator=generator, dtype=drawn.dtype)
-            return drawn
+            if func is torch.normal and "size" in kwargs:
+                return normal(*args, **kwargs)
+            if func in draws:
+                return by_rows(*draws[func], args, kwargs)
+            return func(*args, **kwargs)
 
     return ByRows()

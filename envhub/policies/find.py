@@ -11,6 +11,7 @@ from envhub.errors import UnknownName, UsageError
 from envhub.files import expand_home
 from envhub.options import Argument
 from envhub.policies.checkpoint import find_checkpoint, is_checkpoint, policy_of
+from envhub.policies.models import obtain_models
 from envhub.refs import PathRef
 from envhub.sources.find import locate
 from envhub.types import FileSource, PolicySource, Source, confinement_of
@@ -68,7 +69,9 @@ def find_policy(
         UsageError: No policy has this name.
     """
     if is_checkpoint(text):
-        return policy_of(find_checkpoint(text), args), False
+        checkpoint = find_checkpoint(text)
+        models = {name: one.directory for name, one in obtain_models(checkpoint, args).items()}
+        return policy_of(checkpoint, args, models), False
     if text in BUILTIN:
         return PolicySource("envhub.policies.builtin", BUILTIN[text], dict(args)), True
     if text in benchmark.policies:

@@ -8,7 +8,8 @@ import copy
 import json
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.policies.acting import check_batch, make_acting, way_of
 from envhub.policies.contract import Context
+from envhub.policies.hub_names import replace_names
 from envhub.policies.lerobot_features import Inputs, check_state, compare, match, read_rename
 from envhub.policies.outliers import OutlierFinder, state_statistics
 from envhub.policies.sidecar import read_sidecar
@@ -133,6 +135,7 @@ def make_policy(
     threads: int = 1,
     rename: str = "",
     conventions: str | Mapping[str, Convention] = "",
+    models: Mapping[str, str] | None = None,
 ) -> LeRobotPolicy:
     """Make a policy of a checkpoint.
 
@@ -147,6 +150,7 @@ def make_policy(
         threads: Threads of torch.
         rename: The benchmark's names of features and the checkpoint's, `ours=theirs,...`.
         conventions: What it was trained with, `key=value,...`; before those of its `envhub.json`.
+        models: The local directories of the models that the checkpoint names, by their names.
 
     Raises:
         ContractError: The checkpoint cannot be loaded, or does not fit the benchmark.
@@ -162,7 +166,10 @@ def make_policy(
     # Before the weights are loaded, which may be gigabytes.
     inputs = fit(config, benchmark, observation_space, action_space, read_rename(rename))
     check_batch(config, batch)
-    policy, processors = _policy(place, config), _processors(place, config)
+    for field, local in replace_names(vars(config), models or {}).items():
+        setattr(config, field, local)
+    with _explaining(config.type):
+        policy, processors = _policy(place, config), _processors(place, config, models or {})
     return LeRobotPolicy(policy, processors, inputs, batch, remarks, declared)
 
 
@@ -190,7 +197,8 @@ def load_policy(
     config, remarks = _configure(torch, directory, device, n_action_steps)
     check_batch(config, batch)
     inputs = Inputs(config, rename, "the observation", {}, None)
-    made = _policy(directory, config), _processors(directory, config)
+    with _explaining(config.type):
+        made = _policy(directory, config), _processors(directory, config, {})
     return LeRobotPolicy(*made, inputs, batch, remarks, declared)
 
 
@@ -270,21 +278,50 @@ def _config(directory: Path, raw: dict[str, Any]) -> Any:
         ) from exc
 
 
+@contextmanager
+def _explaining(kind: str) -> Iterator[None]:
+    """Turn what LeRobot raises while it loads a checkpoint into one sentence."""
+    try:
+        yield
+    except (ImportError, OSError, ValueError) as exc:
+        cause = _cause(exc)
+        said = _first_line(cause)
+        if isinstance(cause, ImportError):
+            said = (
+                f"A checkpoint of type {kind} needs more packages: {said} Install lerobot[{kind}] "
+                "in the policy's environment."
+            )
+        elif isinstance(cause, OSError):
+            said = (
+                f"The checkpoint needs files that are not here: {said} Nothing is fetched while it "
+                "is loaded."
+            )
+        else:
+            said = f"LeRobot cannot load the checkpoint: {said}"
+        raise ContractError(said) from exc
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return what is missing, if LeRobot hides it in an error of its own."""
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, ImportError | OSError):
+        inner = inner.__cause__
+    return inner or error
+
+
+def _first_line(error: BaseException) -> str:
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
+    return line if line.endswith((".", "!", "?")) else f"{line}."
+
+
 def _policy(directory: Path, config: Any) -> Any:
     factory = _import("lerobot.policies.factory")
     try:
         made = factory.get_policy_class(config.type).from_pretrained(
             str(directory), config=config, strict=True
         )
-    except ImportError as exc:
-        raise ContractError(
-            f"A checkpoint of type {config.type} needs more packages: {exc}. Install "
-            f"lerobot[{config.type}] in the policy's environment."
-        ) from exc
     except RuntimeError as exc:
         raise _weights_error(exc) from exc
-    except OSError as exc:
-        raise ContractError(f"The checkpoint needs files that are not here: {exc}") from exc
     made.eval()
     return made
 
@@ -303,20 +340,36 @@ def _shortened(line: str) -> str:
     return f"{head}: {', '.join(listed[:_SHOWN])}{more}"
 
 
-def _processors(directory: Path, config: Any) -> tuple[Any, Any]:
+def _processors(directory: Path, config: Any, models: Mapping[str, str]) -> tuple[Any, Any]:
     factory = _import("lerobot.policies.factory")
-    text = (directory / _PROCESSORS[0]).read_text(encoding="utf-8")
-    names = {step.get("registry_name") for step in json.loads(text).get("steps", [])}
-    overrides = {
-        # EnvHub renames before, with names that were compared with the benchmark's.
+    before, after = (_overrides(directory / name, models) for name in _PROCESSORS)
+    # EnvHub renames before, with names that were compared with the benchmark's.
+    changes = {
         "rename_observations_processor": {"rename_map": {}},
         "device_processor": {"device": config.device},
     }
-    chosen = {name: value for name, value in overrides.items() if name in names}
+    for name, change in changes.items():
+        if name in before:
+            before[name] |= change
     made: tuple[Any, Any] = factory.make_pre_post_processors(
-        config, str(directory), preprocessor_overrides=chosen
+        config,
+        str(directory),
+        preprocessor_overrides={name: change for name, change in before.items() if change},
+        postprocessor_overrides={name: change for name, change in after.items() if change},
     )
     return made
+
+
+def _overrides(file: Path, models: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the settings of each step that are not to be those of the file."""
+    changes: dict[str, dict[str, Any]] = {}
+    for step in json.loads(file.read_text(encoding="utf-8")).get("steps", []):
+        settings = step.get("config") or {}
+        change: dict[str, Any] = {**replace_names(settings, models)}
+        if "trust_remote_code" in settings:
+            change["trust_remote_code"] = False
+        changes.setdefault(str(step.get("registry_name")), {}).update(change)
+    return changes
 
 
 def _version() -> str:

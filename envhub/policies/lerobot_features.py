@@ -73,7 +73,7 @@ def match(config: Any, ours: Shapes, rename: Mapping[str, str], name: str) -> di
     Raises:
         ContractError: One is missing or has another shape; lists both sides.
     """
-    theirs = {key: tuple(feature.shape) for key, feature in config.input_features.items()}
+    theirs = _inputs(config)
     unknown = [key for key in rename if key not in ours]
     if unknown:
         raise ContractError(
@@ -108,6 +108,14 @@ def check_state(config: Any, benchmark: Benchmark, rename: Mapping[str, str]) ->
             f"{benchmark.name} is {layout}, with {allowed} numbers: it was trained with another "
             "state."
         )
+
+
+def _inputs(config: Any) -> dict[str, tuple[int, ...]]:
+    """Return the checkpoint's inputs, without cameras that LeRobot fills in by itself."""
+    count = getattr(config, "empty_cameras", 0) or 0
+    empty = {f"observation.images.empty_camera_{number}" for number in range(count)}
+    inputs = config.input_features.items()
+    return {key: tuple(feature.shape) for key, feature in inputs if key not in empty}
 
 
 def _shape(names: Mapping[str, str], ours: Shapes, wanted: str) -> tuple[int, ...] | None:

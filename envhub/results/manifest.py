@@ -19,6 +19,7 @@ from envhub.machine.facts import describe_host
 from envhub.machine.gl_devices import used_devices
 from envhub.options import Argument
 from envhub.policies.checkpoint import Checkpoint, find_checkpoint, is_checkpoint
+from envhub.policies.models import describe_checkpoint
 from envhub.refs import PathRef
 from envhub.results.journal import FORMAT
 from envhub.sandbox.differences import conditions, differences
@@ -111,7 +112,12 @@ def describe_policy(
         directory: Where relative paths in the arguments begin; None: this process's directory.
     """
     named = isinstance(policy, PolicySource)
-    checkpoint = find_checkpoint(requested) if is_checkpoint(requested) else _loaded(policy)
+    checkpoint, described = _loaded(policy), None
+    if is_checkpoint(requested):
+        checkpoint = find_checkpoint(requested)
+        described = describe_checkpoint(checkpoint, args)
+    elif checkpoint is not None:  # its models are where the program found them
+        described = checkpoint.to_json()
     # Only a file that the user named. One of the benchmark's is among the benchmark's files, and
     # is found by its name, so that it stays as confined as the benchmark.
     of_user = named and isinstance(policy.module, FileSource) and is_path(requested)
@@ -125,7 +131,7 @@ def describe_policy(
         "args": dict(args),
         "files": _hash_named_files(args, directory),
         "directory": str((directory or Path()).absolute()),
-        "checkpoint": checkpoint.to_json() if checkpoint else None,
+        "checkpoint": described,
         "batch": None,
         "placement": None,
         "about": {},
@@ -148,7 +154,7 @@ def foresee_policy(
         "imports": hash_siblings(path) if path else {},
         "args": dict(args),
         "files": _hash_named_files(args, directory),
-        "checkpoint": checkpoint.to_json() if checkpoint else None,
+        "checkpoint": describe_checkpoint(checkpoint, args) if checkpoint else None,
     }
 
 
@@ -260,7 +266,7 @@ def _question(manifest: Mapping[str, Any]) -> dict[str, Any]:
         parts["order of tasks"] = list(dict.fromkeys(tasks))
     policy = manifest["policy"]
     if policy.get("checkpoint"):
-        parts["file of the checkpoint"] = policy["checkpoint"]["files"]
+        parts["file of the checkpoint"] = _checkpoint_files(policy["checkpoint"])
     elif "path" in policy:  # a file may have moved
         function = policy["path"] and policy["path"].rpartition(":")[2]
         parts["policy"] = f"{function} of a file" if function else policy["ref"]
@@ -277,6 +283,13 @@ def _question(manifest: Mapping[str, Any]) -> dict[str, Any]:
     if "protocol" in manifest:
         parts["protocol"] = manifest["protocol"]
     return parts
+
+
+def _checkpoint_files(checkpoint: Mapping[str, Any]) -> dict[str, str]:
+    """The hashes of a checkpoint's files, and of those of the models that it names."""
+    models = checkpoint.get("models", {}).items()
+    of_models = {f"{name}/{path}": h for name, m in models for path, h in m["files"].items()}
+    return {**checkpoint["files"], **of_models}
 
 
 def _canonical(value: object) -> str:

@@ -69,12 +69,21 @@ class PolicyRuntimeFields(TypedDict):
     packages: dict[str, str]
 
 
+class ModelFields(TypedDict):
+    """A repository or a directory that a checkpoint names, such as its tokenizer."""
+
+    repo: str | None
+    commit: str | None
+    files: dict[str, str]
+
+
 class CheckpointFields(TypedDict):
     """The checkpoint that the policy was made of."""
 
     repo: str | None
     commit: str | None
     files: dict[str, str]
+    models: NotRequired[dict[str, ModelFields]]
 
 
 class LatencyFields(TypedDict):

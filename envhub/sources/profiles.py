@@ -105,6 +105,30 @@ CHECKPOINT = Profile(
     needed=("*.safetensors",),
     resumes=True,
 )
+_READ_AS_DATA = ("*.json", "*.model", "*.txt")
+"""Configurations, vocabularies, and the models of SentencePiece: never templates, never code."""
+TOKENIZER = Profile(
+    "tokenizer",
+    "models",
+    folder="tokenizers",
+    max_files=200,
+    max_bytes=_GB,  # the vocabularies of large models have 40 MB
+    advice="Download what is needed yourself, and name its directory.",
+    only=_READ_AS_DATA,
+    needed=("*.json",),
+    resumes=True,
+)
+MODEL = Profile(
+    "model",
+    "models",
+    folder="models",
+    max_files=500,
+    max_bytes=40 * _GB,  # 7 billion parameters in full precision, and what is beside them
+    advice="Download what is needed yourself, and name its directory.",
+    only=(*_READ_AS_DATA, "*.safetensors"),
+    needed=("*.safetensors",),
+    resumes=True,
+)
 RUN = Profile(
     "run",
     "datasets",
@@ -116,7 +140,7 @@ RUN = Profile(
     needed=("run.json",),
     resumes=True,
 )
-PROFILES = (BENCHMARK, ASSETS, CHECKPOINT, RUN)
+PROFILES = (BENCHMARK, ASSETS, CHECKPOINT, TOKENIZER, MODEL, RUN)
 
 
 def _matches(path: str, patterns: tuple[str, ...]) -> bool:

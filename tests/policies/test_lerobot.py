@@ -11,10 +11,10 @@ import sys
 import pytest
 from support import lerobot_runs
 from support.lerobot_runs import WALK, actions, lerobots_own, made_once
-from support.needs import needs_lerobot, needs_metaworld
+from support.needs import lerobot_python, needs_lerobot, needs_metaworld
 
 import envhub
-from envhub.errors import RunDirectoryError
+from envhub.errors import ExitCode, RunDirectoryError
 
 pytestmark = [needs_lerobot, pytest.mark.timeout(900)]
 
@@ -104,8 +104,8 @@ BATCH = "take --policy-arg batch=1."
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("type", ["needs another LeRobot: this is 0.4.4.", "not know the type 'walker'"]),
-        ("field", ["needs another LeRobot: this is 0.4.4.", "later_field"]),
+        ("type", ["needs another LeRobot: this is VERSION.", "not know the type 'walker'"]),
+        ("field", ["needs another LeRobot: this is VERSION.", "later_field"]),
         ("missing weights", ["weights do not fit", "Missing key(s)", "and 2 more"]),
         ("other weights", ["weights do not fit", "Unexpected key(s)", '"new"']),
         ("peft", ["holds PEFT adapters", "Merge them"]),
@@ -123,9 +123,27 @@ BATCH = "take --policy-arg batch=1."
     ],
 )
 def test_checkpoints_that_are_refused(answer, name, words):
-    said = answer["refusals"][name]
+    said = answer["refusals"][name].replace(answer["version"], "VERSION")
     assert [word for word in words if word not in said] == [], said
     assert "\n" not in said
+
+
+def test_a_tokenizer_that_is_not_there(answer):
+    said = answer["refusals"]["tokenizer"]
+    lacking = ("A checkpoint of type act needs more packages: ", "needs files that are not here: ")
+    assert any(words in said for words in lacking), said  # by whether there is transformers
+    assert "\n" not in said
+
+
+def test_a_checkpoint_that_is_refused_ends_the_command(made, answer, tmp_path):
+    command = ["eval", WALK, "--policy", f"lerobot:{made / 'bad-peft'}"]
+    command += ["--policy-python", lerobot_python(), "--episodes", "2", "--workers", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "envhub", *command], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == ExitCode.CONTRACT, done.stderr
+    assert "The checkpoint holds PEFT adapters for another model." in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_renamed_feature_fits(answer):
@@ -162,7 +180,10 @@ def test_states_far_outside_the_checkpoints_own_statistics(answer):
     [
         ("rows", None),
         ("like", None),
+        ("normal", None),
+        ("each", "random numbers that belong to no row"),
         ("shape", "shape (3, 3), which are not by 2 rows"),
+        ("checkpoint", "shape (3,), which are not by 2 rows"),
         ("method", "random numbers that belong to no row"),
         ("multinomial", "random numbers that belong to no row"),
     ],
@@ -187,7 +208,7 @@ def test_runs_take_lerobots_own_actions(made, answer, tmp_path, name, workers, p
     policy = run.info["policy"]
     assert policy["about"] == answer[name]["about"]
     assert (policy["batch"], policy["placement"]) == (1, "process")
-    assert policy["runtime"]["packages"]["lerobot"] == "0.4.4"
+    assert policy["runtime"]["packages"]["lerobot"] == answer["version"]
     assert set(policy["checkpoint"]["files"]) >= {"config.json", "model.safetensors"}
 
 

@@ -13,7 +13,15 @@ from envhub.refs import HubRef
 from envhub.sources import http, store
 from envhub.sources.fetch import obtain, obtain_files, resolve
 from envhub.sources.hub import Hub
-from envhub.sources.profiles import ASSETS, BENCHMARK, CHECKPOINT, PROFILES, RUN
+from envhub.sources.profiles import (
+    ASSETS,
+    BENCHMARK,
+    CHECKPOINT,
+    MODEL,
+    PROFILES,
+    RUN,
+    TOKENIZER,
+)
 from envhub.testing.hub import Large, faults
 
 MESH = bytes(range(256)) * 12_000
@@ -30,6 +38,12 @@ WEIGHTS = bytes(range(255, -1, -1)) * 12_000
         ),
         (ASSETS, "a/b.stl x.xml notes.pkl weights.bin", ".gitattributes a/.hidden m.so m.pyc"),
         (CHECKPOINT, "model.safetensors config.json a/b.json", "model.bin x.pt env.py README.md"),
+        (
+            TOKENIZER,
+            "tokenizer.json vocab.txt a/spiece.model",
+            "model.safetensors pytorch_model.bin code.py template.jinja x.pkl",
+        ),
+        (MODEL, "tokenizer.json model.safetensors", "pytorch_model.bin code.py README.md x.pt"),
         (
             RUN,
             "run.json episodes.jsonl actions.zip actions/0.npy",

@@ -1,6 +1,8 @@
 """Run in an environment with LeRobot: make small checkpoints, and act with them in two ways.
 
-    python lerobot_cases.py DIRECTORY ENV_FILE
+    python lerobot_cases.py DIRECTORY ENV_FILE [NAME...]
+
+With names, only these checkpoints are made and compared, and nothing is refused.
 
 LeRobot's own loop plays episode after episode with `select_action`. EnvHub's policy acts for all
 of them at once, in an order that is drawn. One process does everything, because importing LeRobot
@@ -18,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
+import lerobot
 import numpy as np
 import torch
 from lerobot.configs.types import FeatureType, PolicyFeature
@@ -29,6 +32,7 @@ import envhub
 from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
 from envhub.observations import to_lerobot
+from envhub.policies.acting import Chunk
 from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context, make_rng
 from envhub.policies.lerobot import make_policy
@@ -63,6 +67,7 @@ DIFFUSION = {
     "n_groups": 4,
     "diffusion_step_embed_dim": 16,
     "spatial_softmax_num_keypoints": 4,
+    "use_group_norm": True,  # another default in 0.6, which needs larger pictures
     "crop_shape": None,
     "pretrained_backbone_weights": None,
     "num_train_timesteps": 6,
@@ -96,6 +101,98 @@ STATS = {
 }
 
 
+VLM = "tests/tiny-vlm"
+"""The model that the checkpoint `smolvla` names; its files are in the directory `vlm`."""
+
+
+def smolvla(vlm: Path):
+    """A small SmolVLA, and the description and tokenizer that it is made of."""
+    from lerobot.policies.smolvla.configuration_smolvla import SmolVLAConfig
+
+    save_vlm(vlm)
+    return SmolVLAConfig(
+        **FEATURES,
+        vlm_model_name=str(vlm),
+        chunk_size=8,
+        n_action_steps=5,
+        max_state_dim=8,
+        max_action_dim=8,
+        resize_imgs_with_padding=(64, 64),
+        tokenizer_max_length=8,
+        pad_language_to="max_length",
+        num_steps=3,
+        num_vlm_layers=2,
+        expert_width_multiplier=0.5,
+    )
+
+
+def save_vlm(directory: Path) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+    from transformers import (
+        PreTrainedTokenizerFast,
+        SmolVLMConfig,
+        SmolVLMImageProcessor,
+        SmolVLMProcessor,
+        SmolVLMVideoProcessor,
+    )
+
+    special = {
+        "fake_image_token": "<fake_token_around_image>",
+        "image_token": "<image>",
+        "global_image_token": "<global-img>",
+        "end_of_utterance_token": "<end_of_utterance>",
+    }
+    words = ["<unk>", "<pad>", "<s>", "</s>", *special.values(), *["walk", "to", "the", "middle"]]
+    table = Tokenizer(WordLevel({word: place for place, word in enumerate(words)}, "<unk>"))
+    table.pre_tokenizer = Whitespace()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=table,
+        unk_token="<unk>",
+        pad_token="<pad>",
+        bos_token="<s>",
+        eos_token="</s>",
+        extra_special_tokens=special,
+    )
+    SmolVLMProcessor(
+        SmolVLMImageProcessor(), tokenizer, SmolVLMVideoProcessor(), image_seq_len=4
+    ).save_pretrained(directory)
+    SmolVLMConfig(
+        image_token_id=words.index("<image>"),
+        scale_factor=2,
+        text_config={
+            "model_type": "llama",
+            "vocab_size": len(words),
+            "hidden_size": 64,
+            "intermediate_size": 128,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 16,
+            "max_position_embeddings": 256,
+            "pad_token_id": 1,
+        },
+        vision_config={
+            "hidden_size": 32,
+            "intermediate_size": 64,
+            "num_hidden_layers": 1,
+            "num_attention_heads": 2,
+            "image_size": 64,
+            "patch_size": 16,
+        },
+    ).save_pretrained(directory)
+
+
+def name_vlm(directory: Path, vlm: Path) -> None:
+    """Let a checkpoint name the model instead of the directory that it was made of."""
+    for name in ("config.json", "policy_preprocessor.json"):
+        path = directory / name
+        text = path.read_text()
+        assert str(vlm) in text, name
+        path.write_text(text.replace(str(vlm), VLM))
+
+
 def save(name: str, config, directory: Path, stats=STATS) -> None:
     """Write a checkpoint with random weights."""
     torch.manual_seed(len(name))
@@ -104,13 +201,17 @@ def save(name: str, config, directory: Path, stats=STATS) -> None:
         processor.save_pretrained(directory)
 
 
-def own_loop(directory: Path, make_env) -> list[np.ndarray]:
+def own_loop(directory: Path, make_env, vlm: Path | None = None) -> list[np.ndarray]:
     """The actions of LeRobot's own use: one episode after the other."""
     from lerobot.configs.policies import PreTrainedConfig
 
     config = PreTrainedConfig.from_pretrained(directory)
+    overrides = {}
+    if vlm is not None:
+        config.vlm_model_name = str(vlm)
+        overrides = {"tokenizer_processor": {"tokenizer_name": str(vlm)}}
     policy = get_policy_class(config.type).from_pretrained(directory, config=config, strict=True)
-    pre, post = make_pre_post_processors(config, str(directory))
+    pre, post = make_pre_post_processors(config, str(directory), preprocessor_overrides=overrides)
     taken = []
     for seed in SEEDS:
         env = make_env()
@@ -206,6 +307,13 @@ def refusals(directory: Path, make_env) -> dict[str, str]:
 
         return change
 
+    def tokenizer(place: Path) -> None:
+        path = place / "policy_preprocessor.json"
+        steps = json.loads(path.read_text())
+        settings = {"tokenizer_name": "tests/absent", "max_length": 4}
+        steps["steps"].append({"registry_name": "tokenizer_processor", "config": settings})
+        path.write_text(json.dumps(steps))
+
     def lose(tensors) -> None:
         for key in sorted(tensors)[:5]:
             del tensors[key]
@@ -233,6 +341,7 @@ def refusals(directory: Path, make_env) -> dict[str, str]:
     try_("device", "act", device="cuda:7")
     try_("rename", "act", rename="observation.images.top")
     try_("renamed", "act", rename="observation.images.top=observation.image")
+    try_("tokenizer", "act", tokenizer)
     try_("fits", "act", space=named, rename="observation.images.top=observation.image")
     return said
 
@@ -298,6 +407,8 @@ def draws() -> dict[str, object]:
         "rows": lambda: torch.randn(2, 3).sum(),
         "like": lambda: torch.rand_like(torch.zeros(2, 3)).sum(),
         "shape": lambda: torch.randn(3, 3),
+        "normal": lambda: torch.normal(0.0, 1.0, size=(2, 3)).sum(),
+        "each": lambda: torch.normal(torch.zeros(2, 3), 1.0),
         "method": lambda: torch.zeros(2, 3).normal_(),
         "multinomial": lambda: torch.multinomial(torch.ones(2, 3), 1),
     }.items():
@@ -312,7 +423,26 @@ def draws() -> dict[str, object]:
         except ContractError as exc:
             answers[name] = str(exc)
         assert torch.equal(before, torch.get_rng_state())
-    return answers
+    return answers | {"checkpoint": draw_in_a_call()}
+
+
+def draw_in_a_call() -> str | None:
+    """What is said of a network that draws something without rows when it is called with two."""
+    network = SimpleNamespace(
+        config=SimpleNamespace(n_action_steps=2),
+        predict_action_chunk=lambda frame: (
+            frame["x"][:, None].expand(2, 2, 1) + torch.randn(3).sum()
+        ),
+    )
+    acting = Chunk(network, lambda actions: actions, 2)
+    contexts = [Context("s", "t", "d", k, k, rng=make_rng(k, "t")) for k in range(2)]
+    for context in contexts:
+        acting.start(context)
+    try:
+        acting.act([{"x": torch.zeros(1, 1)}] * 2, contexts)
+    except ContractError as exc:
+        return str(exc)
+    return None
 
 
 def in_a_program(directory: Path, env_file: str) -> dict[str, object]:
@@ -354,45 +484,70 @@ def same(a, b) -> bool:
     return all(x.tobytes() == y.tobytes() for x, y in zip(a, b, strict=True))
 
 
-def main(directory: Path, env_file: str) -> dict[str, object]:
+def load_walk(env_file: str):
     spec = importlib.util.spec_from_file_location("walk", env_file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    answer: dict[str, object] = {}
+    return module.Walk
+
+
+def compare(name: str, directory: Path, make_env) -> dict[str, object]:
+    """Make a checkpoint and act with it in both ways."""
+    began = time.monotonic()
+    place, vlm = directory / name, None
+    arguments: dict[str, object] = {}
+    if name == "smolvla":
+        vlm = directory / "vlm"
+        save(name, smolvla(vlm), place)
+        name_vlm(place, vlm)
+        arguments["models"] = {VLM: str(vlm)}
+    else:
+        save(name, CONFIGS[name](), place)
+    own = own_loop(place, make_env, vlm)
+    np.savez(directory / f"{name}.npz", *own)
+    one, looks, facts = ours(place, make_env, order=1, **arguments)
+    answer = {
+        "equal": same(own, one),
+        "looks": looks,
+        "needs": sorted(facts.needs),
+        "about": dict(facts.about),
+        "batch": facts.batch,
+        "remarks": list(facts.remarks),
+        "seconds": time.monotonic() - began,
+        "varied": not same(own[:1], own[1:2]),
+    }
+    if name in ("act", "diffusion", "smolvla"):
+        eights = [ours(place, make_env, k, batch=8, **arguments)[0] for k in (1, 2)]
+        near = max(float(np.abs(x - y).max()) for x, y in zip(own, eights[0], strict=True))
+        answer |= {"eight": same(*eights), "near": near}
+    return answer
+
+
+def main(directory: Path, env_file: str, *names: str) -> dict[str, object]:
+    walk = load_walk(env_file)
     torch.set_num_threads(1)
-    for name in CONFIGS:
-        began = time.monotonic()
-        save(name, CONFIGS[name](), directory / name)
-        own = own_loop(directory / name, module.Walk)
-        np.savez(directory / f"{name}.npz", *own)
-        one, looks, facts = ours(directory / name, module.Walk, order=1)
-        answer[name] = {
-            "equal": same(own, one),
-            "looks": looks,
-            "needs": sorted(facts.needs),
-            "about": dict(facts.about),
-            "batch": facts.batch,
-            "remarks": list(facts.remarks),
-            "seconds": time.monotonic() - began,
-            "varied": not same(own[:1], own[1:2]),
-        }
-        if name in ("act", "diffusion"):
-            eights = [ours(directory / name, module.Walk, k, batch=8)[0] for k in (1, 2)]
-            near = max(float(np.abs(x - y).max()) for x, y in zip(own, eights[0], strict=True))
-            answer[name] |= {"eight": same(*eights), "near": near}
+    answer: dict[str, object] = {"version": lerobot.__version__}
+    for name in names or CONFIGS:
+        answer[name] = compare(name, directory, walk)
+    return answer if names else answer | others(directory, walk, env_file)
+
+
+def others(directory: Path, walk, env_file: str) -> dict[str, object]:
+    """Everything that is not about equal actions."""
+    answer: dict[str, object] = {}
     arm = ACTConfig(**{**ACT, "input_features": ARM, "output_features": GRIP})
     four = {key: torch.zeros(4) if key in ("mean", "min") else torch.ones(4) for key in KEYS}
     save("metaworld", arm, directory / "metaworld", {**STATS, "action": four})
-    _, looks, _ = ours(directory / "act", module.Walk, 1, n_action_steps=2)
+    _, looks, _ = ours(directory / "act", walk, 1, n_action_steps=2)
     answer["fewer"] = {"looks": looks, "threads": torch.get_num_threads()}
     shutil.copytree(directory / "act", directory / "cuda")
     path = directory / "cuda/config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"device": "cuda"}))
-    _, _, facts = ours(directory / "cuda", module.Walk, 1)
+    _, _, facts = ours(directory / "cuda", walk, 1)
     answer["cuda"] = {"remarks": list(facts.remarks), "device": facts.about["device"]}
-    answer["refusals"] = refusals(directory, module.Walk)
-    answer["conventions"] = conventions(directory, module.Walk)
-    answer["outliers"] = outliers(directory, module.Walk)
+    answer["refusals"] = refusals(directory, walk)
+    answer["conventions"] = conventions(directory, walk)
+    answer["outliers"] = outliers(directory, walk)
     answer["draws"] = draws()
     answer["program"] = in_a_program(directory, env_file)
     return answer
@@ -401,7 +556,7 @@ def main(directory: Path, env_file: str) -> dict[str, object]:
 if __name__ == "__main__":
     place = Path(sys.argv[1])
     try:
-        result = main(place, sys.argv[2])
+        result = main(place, *sys.argv[2:])
     except Exception:
         result = {"error": traceback.format_exc()}
     (place / "answer.json").write_text(json.dumps(result, indent=1))

@@ -25,6 +25,7 @@ from envhub.sandbox.choose import trouble
 
 APT = "apt-get install "
 LEROBOT = ".venv-lerobot"
+NEWEST_LEROBOT = ".venv-lerobot-06"
 
 
 @dataclass(frozen=True)
@@ -126,6 +127,18 @@ def lerobot_python() -> Path:
     return Path(named) if named else Path(__file__).parent.parent.parent / LEROBOT / "bin/python"
 
 
+def newest_lerobot_python() -> Path:
+    """The interpreter of an environment with LeRobot 0.6.1, SmolVLA and Diffusion: gigabytes."""
+    named = os.environ.get("ENVHUB_TEST_LEROBOT_06")
+    project = Path(__file__).parent.parent.parent
+    return Path(named) if named else project / NEWEST_LEROBOT / "bin/python"
+
+
+def _newest_lerobot() -> str | None:
+    there = newest_lerobot_python().exists()
+    return None if there else f"there is no {NEWEST_LEROBOT} with LeRobot 0.6.1"
+
+
 def _lerobot() -> str | None:
     return None if lerobot_python().exists() else f"there is no {LEROBOT} with LeRobot"
 
@@ -189,6 +202,7 @@ NEEDS = {
     "libero": Need(_libero),
     "metaworld": Need(_package("metaworld"), "make .venv/.sim"),
     "mujoco": Need(_package("mujoco"), "make .venv/.sim"),
+    "newest_lerobot": Need(_newest_lerobot, f"make {NEWEST_LEROBOT}/.ready"),
     "osmesa": Need(_gl("osmesa", "OSMesa"), f"{APT}libosmesa6"),
     "other_user": Need(_other_user, f"{APT}python3 util-linux"),
     "own_mount": Need(_own_mount, f"{APT}mount util-linux"),
@@ -212,6 +226,7 @@ needs_lerobot = pytest.mark.needs("lerobot")
 needs_libero = pytest.mark.needs("libero")
 needs_metaworld = pytest.mark.needs("metaworld")
 needs_mujoco = pytest.mark.needs("mujoco")
+needs_newest_lerobot = pytest.mark.needs("newest_lerobot")
 needs_osmesa = pytest.mark.needs("osmesa")
 needs_other_user = pytest.mark.needs("other_user")
 needs_own_mount = pytest.mark.needs("own_mount")

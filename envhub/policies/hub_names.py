@@ -1,0 +1,48 @@
+"""The fields of a checkpoint that name other repositories of the Hub, such as its tokenizer.
+
+The host fetches these repositories, and the policy's process replaces the names by directories.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+TOKENIZERS = frozenset({
+    "action_tokenizer_name", "action_tokenizer_path", "discrete_action_tokenizer",
+    "paligemma_tokenizer_name", "text_tokenizer_name", "tokenizer_assets_repo",
+    "tokenizer_model_id", "tokenizer_name",
+})  # fmt: skip
+"""Fields of LeRobot 0.4.4 to 0.6.1 whose repository is read without its weights."""
+NETWORKS = frozenset({
+    "base_model_id", "base_model_path", "checkpoint_path", "jepa_encoder_name", "model_id",
+    "model_name", "pretrained_name_or_path", "qwen_model_name", "text_encoder_model_id",
+    "text_encoder_name", "vision_encoder_name", "vlm_base", "vlm_model_name",
+    "wan_pretrained_path",
+})  # fmt: skip
+"""Fields of the same versions that name a network."""
+FIELDS = TOKENIZERS | NETWORKS
+
+
+def needs_weights(field: str, config: Mapping[str, Any]) -> bool:
+    """Whether the weights of a repository are read, too.
+
+    Args:
+        field: The name of the field.
+        config: The checkpoint's `config.json`.
+    """
+    # SmolVLA has the weights in the checkpoint, and may build the network of its description only.
+    return field in NETWORKS and config.get("load_vlm_weights", True) is not False
+
+
+def replace_names(fields: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields that name a repository, each with its local directory.
+
+    Args:
+        fields: Fields of `config.json`, or of a step of a processor.
+        models: The directory that stands for each name.
+    """
+    named = {key: value for key, value in fields.items() if key in FIELDS}
+    return {key: models[value] for key, value in named.items() if _is_name(value, models)}
+
+
+def _is_name(value: object, models: Mapping[str, str]) -> bool:
+    return isinstance(value, str) and value in models
