@@ -71,7 +71,7 @@ PYTHON312 ?= python3.12
 LEROBOT_06 := .venv-lerobot-06
 $(LEROBOT_06)/.ready:
 	test -x $(LEROBOT_06)/bin/python || $(PYTHON312) -m venv $(LEROBOT_06)
-	$(LEROBOT_06)/bin/python -m pip install --quiet 'lerobot[smolvla,diffusion]==0.6.1' msgspec
+	$(LEROBOT_06)/bin/python -m pip install --quiet 'lerobot[smolvla,diffusion]==0.6.1' --editable .
 	@touch $@
 
 ifeq ($(ENVHUB_REQUIRE_ALL),1)
