@@ -63,20 +63,20 @@ def test_every_goal_can_hold():
 
 
 @needs_egl
-def test_runs_are_identical_for_any_workers_and_verified(tmp_path):
+@pytest.mark.parametrize("suite", suites())
+def test_runs_are_identical_for_any_workers_and_verified(suite, tmp_path):
     """The policy's actions follow from every bit that it is shown."""
-    tasks = [tasks[number].name for tasks in suites().values() for number in (3, 8)]
+    tasks = [suites()[suite][number].name for number in (3, 8)]
     runs = {workers: play(tasks, workers, tmp_path / f"{workers}") for workers in (1, 2, 3)}
     assert {record.status for record in runs[1].records()} == {"ok"}
-    assert len({record.trace for record in runs[1].records()}) == 20
+    assert len({record.trace for record in runs[1].records()}) == 4
     for workers, run in runs.items():
         assert traces(run) == traces(runs[1])
         found = envhub.verify(run, episodes=None, workers=workers % 3 + 1, policy=workers == 2)
         assert (found.ok, found.verdict, found.machine) == (True, "identical", ())
-        assert found.count("identical") == 20
-    for task in tasks[::2]:
-        replay = envhub.replay(runs[3], task, 1, every=6, on_frame=lambda _: None)
-        assert (replay.identical, replay.difference) == (True, None)
+        assert found.count("identical") == 4
+    replay = envhub.replay(runs[3], tasks[1], 1, every=6, on_frame=lambda _: None)
+    assert (replay.identical, replay.difference) == (True, None)
 
 
 def play(tasks, workers, out):
@@ -92,28 +92,30 @@ def traces(run):
 
 @needs_egl
 def test_memory_stays_flat_over_twenty_tasks():
-    """Apart from a scene's own size: each scene is opened twice, and compared with itself."""
+    """After the third, within 5 % apart from the scene's own size: as it is when that is freed."""
     code = """
-import gc, json, sys
+import json, sys
 from pathlib import Path
 from envhub_libero.env import make
 from envhub_libero.tasks import suites
 
 def megabytes():
-    return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
+    return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) // 1024
 
-sizes = []
+opened, closed = [], []
 for task in suites()["libero_object"] * 2:
     env = make(task, assets=sys.argv[1])
     for episode in range(2):
         env.reset(seed=episode, options={"init_state": episode})
-    sizes.append(megabytes())
+    opened.append(megabytes())
     env.close()
-print(json.dumps(sizes))
+    closed.append(megabytes())
+print(json.dumps([opened, closed]))
 """
-    sizes = json.loads(libero.python("-c", code, libero.assets()).splitlines()[-1])
-    print(sizes)
-    assert len(sizes) == 20
-    grown = [second / first for first, second in zip(sizes[3:10], sizes[13:], strict=True)]
-    assert max(grown) <= 1.05, sizes
-    assert max(sizes[10:]) <= 1.05 * max(sizes[2:10]), sizes
+    told = libero.python("-c", code, libero.assets()).splitlines()[-1]
+    print(told)
+    opened, closed = json.loads(told)
+    assert len(opened) == len(closed) == 20
+    assert max(closed[3:]) <= 1.05 * min(closed[3:]), closed
+    assert max(opened[10:]) <= 1.05 * max(opened[3:10]), opened
+    assert max(closed) < 0.58 * max(opened), "a closed scene's memory is the system's again"

@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from envhub import Task
 from envhub.errors import ContractError, UnknownName
-from envhub_libero.simulator import Simulator
+from envhub_libero.simulator import Simulator, return_memory
 
 Array = np.ndarray[Any, Any]
 Observation = dict[str, Any]
@@ -181,6 +181,8 @@ class Libero(gym.Env[Observation, Array]):
         simulator, self._simulator = self._simulator, None
         if simulator is not None:
             simulator.close()
+            del simulator
+            return_memory()
 
     def _build(self) -> Simulator:
         folder = str(self._task.args["folder"])
