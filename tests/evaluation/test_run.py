@@ -107,6 +107,7 @@ def test_a_policy_object_runs_here(out):
         "latency": run.info["policy"]["latency"],
         "outliers": [],
         "runtime": None,
+        "processes": [],
     }
     with pytest.raises(RunDirectoryError, match="was a Python object; only the program"):
         resume_run(out, None, _Callbacks())

@@ -241,7 +241,8 @@ NAMED_BY_OTHERS = {
     *("runtime.packages", "policy.runtime.packages", "policy.checkpoint.files", "policy.about"),
     "policy.latency.counts",
 }
-ONLY_CHECKPOINT = {f"policy.checkpoint.{name}" for name in ("repo", "commit", "files")}
+ONLY_CHECKPOINT = {f"policy.checkpoint.{name}" for name in ("repo", "commit", "files", "models")}
+ONLY_CHECKPOINT |= {f"policy.checkpoint.models.{name}" for name in ("repo", "commit", "files")}
 ONLY_OUTLIERS = {
     f"policy.outliers.{name}" for name in ("task", "feature", "index", "value", "statistics")
 }
