@@ -60,7 +60,9 @@ SEEN = """
 import os, sys, tempfile
 mask = os.umask(0)
 os.umask(mask)
-seen = [sys.argv, sys.path, os.getcwd(), sorted(os.environ.items()), tempfile.gettempdir(), mask]
+# In a path with a space pip's script begins with a shell, which sets these.
+given = sorted((k, v) for k, v in os.environ.items() if k not in ("PWD", "OLDPWD", "SHLVL", "_"))
+seen = [sys.argv, sys.path, os.getcwd(), given, tempfile.gettempdir(), mask]
 raise RuntimeError(repr(seen))
 """
 
