@@ -234,7 +234,7 @@ class InlineActor:
                 slots, self.awaiting_policy = tuple(self.awaiting_policy), []
                 self._event = PolicyReady(slots)
                 return
-            batch = batch_of(self.waiting, self._index)
+            batch = batch_of(self.waiting, self._index, self.facts)
             if batch:
                 began = time.monotonic()
                 actions, outliers = self._act(batch)

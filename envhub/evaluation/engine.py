@@ -137,6 +137,9 @@ class Engine:
         """Whether to wait for more slots before the policy acts."""
         if actor.awaiting_policy or not actor.waiting:
             return False
+        facts = actor.facts(actor.waiting[0])
+        if facts is not None and facts.batch is not None and len(actor.waiting) >= facts.batch:
+            return False  # a call cannot take more
         return actor.pacing.holds_back(actor.seconds)
 
     def _handle_events(self) -> None:

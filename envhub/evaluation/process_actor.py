@@ -88,7 +88,7 @@ class ProcessActor:
         """Send the next request to the policy's process, if it is free."""
         if self.remote.worker.busy or self.remote.worker.outcome is not None:
             return
-        batch = batch_of(self.waiting, self._index)
+        batch = batch_of(self.waiting, self._index, self.facts)
         # Their facts may be known from another process, or from one that was replaced.
         users = (*self.awaiting_policy, *batch[:1])
         new = next((slot for slot in users if self._index(slot) not in self._loaded), None)

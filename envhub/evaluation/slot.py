@@ -255,10 +255,21 @@ def reset(slot: Slot) -> None:
     slot.env.reset(slot.attempt.episode.seed, slot.attempt.options, slot.needs)
 
 
-def batch_of(waiting: Sequence[Slot], policy: Callable[[Slot], int | None]) -> tuple[Slot, ...]:
-    """Return the slots of one call: all with the same policy, or one that must be alone."""
+def batch_of(
+    waiting: Sequence[Slot],
+    policy: Callable[[Slot], int | None],
+    facts: Callable[[Slot], PolicyFacts | None],
+) -> tuple[Slot, ...]:
+    """Return the slots of one call: those with the same policy, or one that must be alone.
+
+    No more than the policy takes at a time: of a longer call, the first rows would wait for the
+    last.
+    """
     for slot in waiting:
         if slot.attempt.alone:
             return (slot,)
-    first = policy(waiting[0]) if waiting else None
-    return tuple([slot for slot in waiting if policy(slot) == first])
+    if not waiting:
+        return ()
+    first, known = policy(waiting[0]), facts(waiting[0])
+    most = known.batch if known is not None else None
+    return tuple([slot for slot in waiting if policy(slot) == first][:most])
