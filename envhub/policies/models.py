@@ -91,13 +91,15 @@ def obtain_models(
 def recorded_pins(recorded: Mapping[str, Any]) -> dict[str, Argument]:
     """Return the argument for the commits that a run recorded of the models of its checkpoint.
 
-    Commits only: another's run directory does not choose directories of this machine.
+    Commits only, in one word each: another's run directory does not choose directories of this
+    machine.
 
     Args:
         recorded: What `describe_checkpoint` returned.
     """
     models = recorded.get("models", {}).items()
     pins = [f"{name}@{model['commit']}" for name, model in models if model["repo"] == name]
+    pins = [pin for pin in pins if _PINNED.fullmatch(pin)]
     return {ARGUMENT: ",".join(pins)} if pins else {}
 
 

@@ -97,6 +97,7 @@ def _parse(file: BinaryIO, size: int) -> Array:
         raise ValueError(f"it is of version {version} of the format")
     shape, fortran, dtype = npy.read_array_header_1_0(file)
     count = int(np.prod(shape, dtype=object)) if shape else 1
-    if dtype.hasobject or fortran or count * dtype.itemsize > size - file.tell():
+    short = min(shape, default=0) < 0 or count * dtype.itemsize > size - file.tell()
+    if dtype.hasobject or fortran or short:
         raise ValueError(f"its header says {dtype} of shape {shape}, and its content does not")
     return np.frombuffer(file.read(count * dtype.itemsize), dtype).reshape(shape)

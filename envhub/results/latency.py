@@ -7,21 +7,29 @@ percentile is right within 2.5 %.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 _LEAST = 1e-6
 _STEP = math.log(1.05)
+_KEY = re.compile("[0-9]{1,3}")
+"""Up to centuries."""
 
 
 class Latency:
     """The durations of the calls of `act`."""
 
     def __init__(self, recorded: Mapping[str, Any] | None = None) -> None:
-        """Take what `run.json` has of earlier calls; None: there were none."""
+        """Take what `run.json` has of earlier calls; None: there were none.
+
+        Counts that nothing here has written are left out: the file may be another's.
+        """
         counts = recorded["counts"] if recorded else {}
-        self._counts = Counter({int(key): count for key, count in counts.items()})
+        self._counts = Counter(
+            {int(key): n for key, n in counts.items() if _KEY.fullmatch(key) and n > 0}
+        )
 
     @property
     def calls(self) -> int:

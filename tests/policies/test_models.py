@@ -103,6 +103,8 @@ def test_only_data_is_fetched(checkpoint, vlm, hub, weights, files):
     recorded = describe_checkpoint(found, {"models": f"{VLM}@{vlm}"})["models"]
     assert recorded == {VLM: {"repo": VLM, "commit": vlm, "files": dict(model.files)}}
     assert recorded_pins({"models": recorded}) == {"models": f"{VLM}@{vlm}"}
+    for commit in ("main", f"{vlm},{VLM}=/tmp", f"{vlm} "):  # of a run of somebody else
+        assert recorded_pins({"models": {VLM: {**recorded[VLM], "commit": commit}}}) == {}
 
 
 def test_the_process_gets_directories_instead_of_names(checkpoint, vlm):

@@ -47,6 +47,10 @@ def header(text: bytes) -> bytes:
             "content does not",
         ),
         (
+            header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 1), }") + b"1" * 8,
+            "content does not",
+        ),
+        (
             header(b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }") + b"\0" * 8,
             "damaged",
         ),

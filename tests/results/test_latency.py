@@ -30,6 +30,11 @@ def test_sessions_add_up():
     assert sum(found["counts"].values()) == 4
 
 
+def test_counts_of_somebody_else():
+    counts = {"3": 2, "x": 1, "9" * 5000: 1, "-4": 1, "5": -7}
+    assert Latency({"counts": counts}).to_json()["calls"] == 2
+
+
 def test_nothing_and_hardly_anything():
     latency = Latency()
     assert latency.to_json() is None

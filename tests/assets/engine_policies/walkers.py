@@ -132,15 +132,8 @@ class Fours(Dreamy):
         return super().act(obs, episodes) * scale[:, None]
 
 
-class Diary(Plain):
-    """Writes down what it is told."""
-
-    def __init__(self, path):
-        self.path = path
-        self.write("made")
-
-    def start(self, episode):
-        self.write(f"start {episode.task} {episode.index}")
+class Noting:
+    """Writes what it is told to the file `path`."""
 
     def finish(self, episode):
         self.write(f"finish {episode.task} {episode.index}")
@@ -153,7 +146,18 @@ class Diary(Plain):
             file.write(f"{line}\n")
 
 
-class Signed(Dreamy):
+class Diary(Noting, Plain):
+    """Writes down what it is told."""
+
+    def __init__(self, path):
+        self.path = path
+        self.write("made")
+
+    def start(self, episode):
+        self.write(f"start {episode.task} {episode.index}")
+
+
+class Signed(Noting, Dreamy):
     """Writes down what its process is told, in a file of that process."""
 
     def __init__(self, path):
@@ -170,16 +174,6 @@ class Signed(Dreamy):
         for episode in episodes:
             self.write(f"act {episode.task} {episode.index}")
         return super().act(obs, episodes)
-
-    def finish(self, episode):
-        self.write(f"finish {episode.task} {episode.index}")
-
-    def close(self):
-        self.write("close")
-
-    def write(self, line):
-        with open(self.path, "a") as file:
-            file.write(f"{line}\n")
 
 
 class Undecided(Plain):
