@@ -169,7 +169,7 @@ def play(
         prepared.close()
         raise
     engine.run()
-    return engine.facts
+    return engine.actors.facts
 
 
 def _evaluate(
@@ -310,7 +310,7 @@ def _play_and_record(
     remarks: list[str] = []
 
     def on_poll() -> None:
-        for remark in engine.remarks if engine is not None else ():
+        for remark in engine.actors.remarks if engine is not None else ():
             if remark not in remarks:
                 remarks.append(remark)
                 watcher.message(remark)
@@ -347,16 +347,17 @@ def _play_and_record(
 
 
 def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watcher: Watcher) -> Run:
-    facts, agreement = engine.facts, engine.agreement
+    actors = engine.actors
+    facts, agreement = actors.facts, actors.agreement
     if facts is not None and agreement is not None:
         latency = Latency(run.info["policy"].get("latency"))
-        latency.include(engine.latency)
+        latency.include(actors.latency)
         told = {
             "batch": facts.batch,
             "placement": facts.placement,
             "about": dict(facts.about),
             "latency": latency.to_json(),
-            "outliers": engine.outliers.to_json(run.info["policy"].get("outliers", ())),
+            "outliers": actors.outliers.to_json(run.info["policy"].get("outliers", ())),
         }
         ignore = run.info.get("conventions", {}).get("ignore", False)
         info = {

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from envhub.errors import ContractError
 from envhub.evaluation.attempt import Attempt
@@ -13,7 +14,15 @@ from envhub.host.remote import Observe, RemoteEnv
 from envhub.types import PolicyFacts, WorkerSpec
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK, SUCCESSES, Buffers, make_memory, needed_bytes, shared_action
-from envhub.wire.messages import BatchRow, Converted, Opened, QuickStepped, Stepped, WasReset
+from envhub.wire.messages import (
+    BatchRow,
+    Converted,
+    Opened,
+    Played,
+    QuickStepped,
+    Stepped,
+    WasReset,
+)
 from envhub.wire.spaces import AnySpace, Spaces, SpaceSpec, decode_spaces
 from envhub.wire.values import Array, portable
 
@@ -215,6 +224,22 @@ class Slot:
             truncated=reply.truncated,
         )
         self._chunk = self._chunk[taken:]
+
+    def take_played(self, reply: Played) -> None:
+        """Add the steps that the worker took with the policy's actions to the attempt."""
+        space, taken = spaces_of(self)[1], len(reply.rewards)
+        actions, expected = reply.actions, (taken, *(space.shape or ()))
+        if not isinstance(actions, np.ndarray) or actions.shape != expected:
+            raise self.env.worker.broken(ContractError("it sent something else than actions"))
+        if reply.description is not None:
+            self.attempt.instruct(reply.description)
+        self.attempt.add(
+            actions.astype(space.dtype, copy=False),
+            reply.rewards,
+            reply.successes,
+            terminated=reply.terminated,
+            truncated=reply.truncated,
+        )
 
     def _from_memory(self, reply: QuickStepped) -> Stepped:
         """Read the full reply from the shared memory."""

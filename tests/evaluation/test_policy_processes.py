@@ -119,7 +119,7 @@ def test_a_policy_costs_the_episode_that_it_fails_for(what, status):
 def test_a_policy_that_wants_to_be_in_the_workers():
     outcome = play(kind="dreamy", placement="worker", workers=4, processes=2, **EPISODES)
     assert outcome == play(kind="dreamy", workers=0, **EPISODES)
-    assert outcome.engine.facts.placement == "worker"
+    assert outcome.engine.actors.facts.placement == "worker"
 
 
 def test_processes_that_declare_different_things():
