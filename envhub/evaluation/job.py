@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from envhub.declarations import Benchmark
-from envhub.errors import WorkerRaised
+from envhub.errors import WorkerError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.plan import Plan
 from envhub.options import Limits
@@ -44,7 +44,7 @@ class Job:
     """The GPU of each process of the policy; None: those that the user's variables say."""
     ignore_conventions: bool = False
     """Whether a policy that was trained with other conventions plays all the same."""
-    broken: Mapping[str, WorkerRaised] = field(default_factory=dict)
+    broken: Mapping[str, WorkerError] = field(default_factory=dict)
     """The tasks whose envs cannot be made, and why."""
 
     @property

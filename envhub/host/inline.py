@@ -35,6 +35,7 @@ class InlineWorker:
             raise UsageError("Code from the Hub runs only in workers, never in this process.")
         self.name = name
         self.subject = ""
+        self.making: str | None = None
         self.outcome: Reply | WorkerError | None = None
         self.busy = False
         self.ended = False
@@ -102,6 +103,9 @@ class InlineWorker:
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = value
+
+    def send(self, payload: bytes) -> None:
+        """Do nothing: what ends this process leaves nobody who would want to know."""
 
     def take_fd(self) -> int:
         """Return the oldest descriptor that came with a request."""

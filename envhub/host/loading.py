@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from envhub.declarations import Benchmark, Task
-from envhub.errors import ContractError, WorkerRaised
+from envhub.errors import ContractError, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
 from envhub.options import RuntimeChoice
@@ -25,6 +25,9 @@ from envhub.wire.spaces import Spaces, decode_spaces
 Say = Callable[[str], None]
 """Receives messages for the user."""
 
+_MOST_FATAL = 3
+"""Tasks of a file that may end their process; each costs another start."""
+
 _MISSING_MODULE = re.compile(r"No module named '([A-Za-z_]\w*)[\w.]*'")
 
 
@@ -37,22 +40,25 @@ class LoadedWorker:
     spec: WorkerSpec
     """What others for the same benchmark are started from; this one was before its interpreter was
     known to meet the requirements, and before it had described a file."""
+    fatal: Mapping[str, WorkerError] = field(default_factory=dict)
+    """The tasks whose envs ended the processes of workers before this one, or made them hang."""
 
     @property
-    def broken(self) -> dict[str, WorkerRaised]:
-        """The tasks whose envs cannot be made, and why."""
-        return {
-            task.name: WorkerRaised(
-                f"making the env of task {task.name!r}",
+    def broken(self) -> dict[str, WorkerError]:
+        """The tasks whose envs cannot be made, and why, in the order of the benchmark."""
+        raised = {
+            name: WorkerRaised(
+                f"making the env of task {name!r}",
                 found.kind,
                 found.message,
                 contract=found.contract,
                 traceback=found.traceback,
                 place=found.place,
             )
-            for task in self.loaded.benchmark.tasks().values()
-            if (found := self.loaded.broken.get(task.name)) is not None
+            for name, found in self.loaded.broken.items()
         }
+        every: dict[str, WorkerError] = {**raised, **self.fatal}
+        return {name: every[name] for name in self.loaded.benchmark.tasks() if name in every}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class Description:
     """What workers for the benchmark are started from."""
     spaces: Mapping[str, Spaces]
     """The observation space and the action space of tasks, as far as they are known."""
-    broken: Mapping[str, WorkerRaised] = field(default_factory=dict)
+    broken: Mapping[str, WorkerError] = field(default_factory=dict)
     """The tasks whose envs cannot be made, and why."""
     without_horizon: frozenset[str] = frozenset()
     """The tasks whose envs have no horizon; that of the task means nothing."""
@@ -231,14 +237,30 @@ def _load(
     inline: bool = False,
     spaces: bool = False,
 ) -> LoadedWorker:
-    remote = RemoteEnv(name, spec, log=log, inline=inline)
-    try:
-        with explaining(spec):
-            remote.load(packages=True, spaces=spaces)
-            return LoadedWorker(remote, remote.answer(Loaded), spec)
-    except BaseException:
-        close_workers([remote.worker], limit=spec.limits.close)
-        raise
+    """Load a benchmark; again without a task of a file whose env ends the process.
+
+    Raises:
+        WorkerError: It cannot be loaded, or too many of its tasks are like that.
+    """
+    fatal: dict[str, WorkerError] = {}
+    while True:
+        remote = RemoteEnv(name, spec, log=log, inline=inline)
+        try:
+            with explaining(spec):
+                remote.load(packages=True, spaces=spaces, fatal=tuple(fatal))
+                loaded = remote.answer(Loaded)
+            if fatal and fatal.keys() >= loaded.benchmark.tasks().keys():
+                raise next(iter(fatal.values()))
+            return LoadedWorker(remote, loaded, spec, fatal)
+        except (WorkerDied, WorkerTimeout) as error:
+            close_workers([remote.worker], limit=spec.limits.close)
+            task = remote.worker.making
+            if task is None or task in fatal or len(fatal) == _MOST_FATAL:
+                raise
+            fatal[task] = error
+        except BaseException:
+            close_workers([remote.worker], limit=spec.limits.close)
+            raise
 
 
 def _end(worker: LoadedWorker) -> None:

@@ -80,12 +80,15 @@ class RemoteEnv:
         self._pulse: Any = None
         self._texts: frozenset[str] = frozenset()
 
-    def load(self, *, packages: bool = False, spaces: bool = False) -> None:
+    def load(
+        self, *, packages: bool = False, spaces: bool = False, fatal: tuple[str, ...] = ()
+    ) -> None:
         """Load the benchmark's code, and the plugins whose hooks apply.
 
         Args:
             packages: Whether to ask which packages are installed.
             spaces: Whether to ask which spaces the tasks declare.
+            fatal: Tasks whose envs ended the processes of other workers; they are not made.
         """
         spec = self.spec
         code = spec.source.name if isinstance(spec.source, PluginSource) else spec.source
@@ -99,6 +102,7 @@ class RemoteEnv:
             packages,
             spaces,
             spec.declared,
+            fatal,
         )
         self.worker.subject = _name(spec.source)
         self.worker.ask(request, self._limits.start, "loading")

@@ -27,7 +27,9 @@ from envhub.scratch import make_scratch
 from envhub.types import Confinement, PolicySpec, WorkerSpec
 from envhub.wire.frames import BrokenChannel, HostChannel
 from envhub.wire.messages import (
+    MAX_TASKS,
     Failed,
+    Making,
     Play,
     QuickStep,
     QuickStepped,
@@ -66,6 +68,9 @@ class Worker:
         self._since = 0.0
         """When the request was sent, or its last progress was seen."""
         self.subject = ""
+        self.making: str | None = None
+        """The task of a file whose env is made, to answer Load."""
+        self._announced = 0
         self._request: Request | None = None
         self._verb = "start"
         self._poll: select.poll | None = None
@@ -186,8 +191,9 @@ class Worker:
 
     def _receive(self) -> None:
         payload = self.channel.receive()
-        if payload is not None:
+        while payload is not None:
             self._accept(decode_reply(payload, self._request))
+            payload = self.channel.receive() if self.busy else None  # more if it was no answer yet
 
     def _receive_quickly(self) -> None:
         """Wait up to 10 ms. Usually an empty frame answers a quick step: nothing to decode."""
@@ -309,10 +315,18 @@ class Worker:
             raise BrokenChannel("it answered before it was asked")
         if type(reply) is not QuickStepped:
             check(self._request, reply)
-        if isinstance(reply, Failed):
-            self._settle(self._raised(reply))
-        else:
-            self._settle(reply)
+        if isinstance(reply, Making):
+            self._announce(reply)
+            return
+        self.making = None
+        self._settle(self._raised(reply) if isinstance(reply, Failed) else reply)
+
+    def _announce(self, making: Making) -> None:
+        """Note what the worker does. It gets no more time by that, and may not say it for ever."""
+        self._announced += 1
+        if self._announced > MAX_TASKS:
+            raise BrokenChannel(f"it makes more than {MAX_TASKS:,} envs")
+        self.making = making.task
 
     def _raised(self, reply: Failed) -> WorkerError:
         lines = "" if reply.contract else self._last_lines()  # EnvHub's own message says it all
@@ -361,4 +375,6 @@ class Worker:
 
     def _doing(self) -> str:
         doing = f"{self._verb} of {self.subject}" if self.subject else self._verb
+        if self.making is not None:
+            doing = f"making the env of task {self.making!r}"
         return f"{doing} in {self.name}" if self.name else doing

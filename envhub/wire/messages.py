@@ -12,6 +12,9 @@ from envhub.wire.memory import CHUNK
 from envhub.wire.spaces import SpaceSpec
 from envhub.wire.values import check_parts, extension
 
+MAX_TASKS = 100_000
+"""Tasks of one benchmark."""
+
 Text = Annotated[str, msgspec.Meta(max_length=20_000)]
 
 Instruction = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_DESCRIPTION)]
@@ -47,6 +50,8 @@ class Load(_Message, frozen=True):
     """Whether to report which spaces the tasks declare."""
     declared: Benchmark | None = None
     """For files of the published contract: what another worker has read from their envs."""
+    fatal: tuple[str, ...] = ()
+    """The tasks whose envs ended the processes of other workers. They are not made here."""
 
 
 class Open(_Message, frozen=True):
@@ -243,10 +248,19 @@ class Loaded(_Message, frozen=True):
     """The spaces of the tasks for which the benchmark declares them."""
     machine: Annotated[dict[str, Text], msgspec.Meta(max_length=10)] = {}
     """What the worker computes and draws with, if `Load` asked for packages."""
-    broken: Annotated[dict[str, Failed], msgspec.Meta(max_length=100_000)] = {}
+    broken: Annotated[dict[str, Failed], msgspec.Meta(max_length=MAX_TASKS)] = {}
     """The tasks of a file whose envs cannot be made; their other fields mean nothing."""
-    without_horizon: Annotated[tuple[str, ...], msgspec.Meta(max_length=100_000)] = ()
+    without_horizon: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_TASKS)] = ()
     """The tasks of a file whose envs have no horizon; that of the task means nothing."""
+
+
+class Making(_Message, frozen=True):
+    """Comes before the answer to Load: the env of a file's task is made next.
+
+    If that ends the process, the host knows which task it was.
+    """
+
+    task: Text
 
 
 class Opened(_Message, frozen=True):
@@ -351,6 +365,7 @@ class QuickStepped(_Message, frozen=True):
 
 _EncodedReply = (
     Loaded
+    | Making
     | Opened
     | Done
     | Converted
@@ -367,7 +382,7 @@ _EncodedReply = (
 Reply = _EncodedReply | QuickStepped
 
 _EXPECTED: dict[type[Request], tuple[type[Reply], ...]] = {
-    Load: (Loaded, Failed),
+    Load: (Loaded, Making, Failed),
     Open: (Opened, Failed),
     Attach: (Done, Failed),
     Convert: (Converted, Failed),

@@ -1,6 +1,6 @@
 """A loaded benchmark: its declaration, and how its envs are made. Runs in the worker."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import ModuleType
 from typing import Any, Protocol
@@ -137,8 +137,15 @@ class DeclaredBenchmark:
         return load_object(target, self._module, confined=self._confined)
 
 
-def load_benchmark(request: Load, plugins: Plugins) -> LoadedBenchmark:
+def load_benchmark(
+    request: Load, plugins: Plugins, announce: Callable[[str], None] = lambda _: None
+) -> LoadedBenchmark:
     """Load the benchmark that a request names, and the plugins whose hooks apply.
+
+    Args:
+        request: What to load.
+        plugins: Where they are loaded.
+        announce: Called with a task's name before its env is made to read what it says.
 
     Raises:
         ContractError: The source is not a usable benchmark; the error says why.
@@ -152,7 +159,7 @@ def load_benchmark(request: Load, plugins: Plugins) -> LoadedBenchmark:
                 plugins.benchmark(name), None, request.env_args, confined=False
             )
         case FileSource() as source:
-            return _load_source(source, request, plugins)
+            return _load_source(source, request, plugins, announce)
 
 
 def find_task(benchmark: Benchmark, suite: str, name: str) -> Task:
@@ -177,7 +184,9 @@ def relevant_packages() -> dict[str, str]:
     return versions
 
 
-def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedBenchmark:
+def _load_source(
+    source: FileSource, request: Load, plugins: Plugins, announce: Callable[[str], None]
+) -> LoadedBenchmark:
     module = load_source(source)
     make_env = getattr(module, "make_env", None)
     # Callables only: the file may import a plugin's package, whose name begins with envhub_ too.
@@ -190,7 +199,13 @@ def _load_source(source: FileSource, request: Load, plugins: Plugins) -> LoadedB
         return DeclaredBenchmark(declared[0], module, request.env_args, confined=confined)
     if callable(make_env):
         return PublishedBenchmark(
-            make_env, source.name, request.env_args, request.horizon, declared=request.declared
+            make_env,
+            source.name,
+            request.env_args,
+            request.horizon,
+            declared=request.declared,
+            fatal=request.fatal,
+            announce=announce,
         )
     raise ContractError(
         f"{source.file} is not a benchmark: it has neither a function make_env(n_envs, ...) nor "

@@ -5,7 +5,7 @@ Runs in the worker.
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, cast
 
 import gymnasium as gym
@@ -49,6 +49,8 @@ class PublishedBenchmark:
         horizon: int | None,
         *,
         declared: Benchmark | None = None,
+        fatal: Collection[str] = (),
+        announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Make the env of each task to read what it says, unless another worker has done so.
 
@@ -58,6 +60,8 @@ class PublishedBenchmark:
             env_args: The user's arguments for `make_env`.
             horizon: Replaces the horizons of the envs.
             declared: What another worker has read. Then no env is made before it is opened.
+            fatal: Tasks whose envs ended the processes of other workers, so they are not made.
+            announce: Called with the name of each task before its env is made.
         """
         self._make_env = make_env
         self._name = name
@@ -69,7 +73,7 @@ class PublishedBenchmark:
         self.broken: dict[str, Failed] = {}
         self.without_horizon: tuple[str, ...] = ()
         self._conventions: dict[str, dict[str, Any]] = {}
-        self.benchmark = declared or self._describe()
+        self.benchmark = declared or self._describe(fatal, announce)
 
     def make(self, suite: str, task: Task) -> AnyEnv:
         """Return an env of a task: one that is made and unused, else from another `make_env`."""
@@ -106,7 +110,7 @@ class PublishedBenchmark:
         """The published contract knows no conversion of the benchmark's own."""
         raise ContractError("The benchmark declares no conversion to LeRobot's format.")
 
-    def _describe(self) -> Benchmark:
+    def _describe(self, fatal: Collection[str], announce: Callable[[str], None]) -> Benchmark:
         """Make the env of each task, read what it says and close it.
 
         Only one env exists at a time, as far as the file allows that. A task that cannot be made is
@@ -116,14 +120,16 @@ class PublishedBenchmark:
         suites: dict[str, list[Task]] = {}
         problems: list[BaseException] = []
         for (suite, name), key in self._keys.items():
-            try:
-                task = self._look_at(self._take(key), name)
-            except (Exception, SystemExit) as exc:
-                problems.append(exc)
-                self.broken[name] = failed(0, exc, "env")
-                task = Task(name, name, _UNKNOWN_HORIZON, success="ever")
+            task = Task(name, name, _UNKNOWN_HORIZON, success="ever")
+            if name not in fatal:
+                announce(name)
+                try:
+                    task = self._look_at(self._take(key), name)
+                except (Exception, SystemExit) as exc:
+                    problems.append(exc)
+                    self.broken[name] = failed(0, exc, "env")
             suites.setdefault(suite, []).append(task)
-        if len(problems) == len(self._keys):
+        if problems and all(name in fatal or name in self.broken for _, name in self._keys):
             raise problems[0]
         conventions = self._agreed_conventions()
         return Benchmark(
@@ -154,6 +160,8 @@ class PublishedBenchmark:
         Raises:
             ContractError: They do not declare the same.
         """
+        if not self._conventions:
+            return {}
         (first, agreed), *others = self._conventions.items()
         for name, declared in others:
             if declared != agreed:

@@ -25,6 +25,7 @@ from envhub.wire.messages import (
     Load,
     Loaded,
     LoadPolicy,
+    Making,
     Open,
     Opened,
     Play,
@@ -72,8 +73,12 @@ OFFERED: dict[str, Callable[[AnyEnv, Task, LoadedBenchmark], Any]] = {
 """What LeRobot's loops ask every env for, and where it comes from; None: from the env alone."""
 
 
-class Descriptors(Protocol):
-    """The source of the file descriptors that come with requests."""
+class SessionChannel(Protocol):
+    """The worker's end of the channel, as far as a session uses it."""
+
+    def send(self, payload: bytes) -> None:
+        """Send a frame before that of the answer."""
+        ...
 
     def take_fd(self) -> int:
         """Return the oldest descriptor that was not taken."""
@@ -87,7 +92,7 @@ class Descriptors(Protocol):
 class Session:
     """The state of one worker: its benchmark, its open env, its shared memory."""
 
-    def __init__(self, channel: Descriptors) -> None:
+    def __init__(self, channel: SessionChannel) -> None:
         self._channel = channel
         self._plugins = Plugins()
         self._loaded: LoadedBenchmark | None = None
@@ -150,7 +155,11 @@ class Session:
     def _load(self, request: Load) -> Loaded:
         if isinstance(request.source, FileSource):
             os.chdir(request.source.home)  # env files name their assets relative to themselves
-        self._loaded = load_benchmark(request, self._plugins)
+        self._loaded = load_benchmark(
+            request,
+            self._plugins,
+            lambda task: self._channel.send(encoded(Making(request.id, task))),
+        )
         return Loaded(
             request.id,
             self._loaded.benchmark,

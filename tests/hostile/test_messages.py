@@ -325,7 +325,10 @@ def test_a_worker_that_broke_the_rules_unasked_is_named_when_it_is_asked():
         close_workers([remote.worker], limit=10)
 
 
-@pytest.mark.parametrize("trick", ["announces_4_gb", "answers_in_another_kind", "ends_writing"])
+@pytest.mark.parametrize(
+    "trick",
+    ["announces_4_gb", "answers_in_another_kind", "ends_writing", "makes_envs_for_ever"],
+)
 def test_describing_survives_it_too(trick, tmp_path):
     shutil.copytree(DOUBLE, tmp_path / "double")
     (tmp_path / "double" / "at_load").write_text(trick)

@@ -18,7 +18,7 @@ from gymnasium import spaces
 
 import envhub
 from envhub.wire.memory import OUTCOME
-from envhub.wire.messages import Done, Opened, QuickStep, Stepped, WasReset, encode
+from envhub.wire.messages import Done, Making, Opened, QuickStep, Stepped, WasReset, encode
 from envhub.wire.spaces import BoxSpec, encode_space
 from envhub.wire.values import portable
 from envhub.worker import session
@@ -177,6 +177,12 @@ def answers_an_old_request():
 def answers_in_another_kind():
     other = {"Reset": "Step", "QuickStep": "Reset"}.get(type(request()).__name__, "Step")
     send_and_sleep(answer(other))
+
+
+def makes_envs_for_ever():
+    frames = framed(encode(Making(1, "play"))) * 1000
+    while True:
+        send(frames)
 
 
 def answers_twice():
