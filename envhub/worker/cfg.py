@@ -134,6 +134,14 @@ def _is_required(field: Any) -> bool:
 
 
 def _shown(hint: Any) -> str:
+    """Return an annotation as a user would write it; the modules of types differ with Python's."""
+    if hint in (type(None), ...):
+        return "..." if hint is ... else "None"
+    if _is_union(hint):
+        return " | ".join(map(_shown, typing.get_args(hint)))
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(origin, type) and arguments:
+        return f"{origin.__name__}[{', '.join(map(_shown, arguments))}]"
     return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
 
 

@@ -210,7 +210,7 @@ def test_a_process_killed_from_outside_while_nothing_is_asked(which, crew, tmp_p
     [worker] = children(inner)
     victim = {"outer guard": outer, "inner guard": inner, "worker": worker}[which]
     os.kill(victim, signal.SIGKILL)
-    wait_until(lambda: not alive(victim))
+    wait_until(lambda: not alive(victim) and not alive(worker))  # until then it may take a step
     with pytest.raises(WorkerDied, match=r"step of task 'reach' in env 1: .* killed by SIGKILL"):
         env.step(np.zeros(3, np.int64))
     assert closed(tmp_path) == {0, 2}

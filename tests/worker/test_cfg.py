@@ -116,7 +116,7 @@ def test_a_cfg_without_arguments_is_made_if_it_must_be():
         ({"steps": True}, "cfg.steps must be int, found True."),
         ({"mode": "x"}, "cfg.mode must be Literal['joint', 'pose'], found 'x'."),
         ({"start": [1, "x"]}, "cfg.start must be tuple[float, ...], found [1, 'x']."),
-        ({"scene": 3}, "cfg.scene must be pathlib.Path | None, found 3."),
+        ({"scene": 3}, "cfg.scene must be Path | None, found 3."),
         ({"camera": 3}, "cfg.camera must be Camera, found 3."),
         ({"camera": {"width": "x"}}, "cfg.camera.width must be int, found 'x'."),
         (
