@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from envhub.results.run import Run as Run
     from envhub.results.run import open_run as open_run
     from envhub.results.summary import Summary as Summary
-    from envhub.vector.env import close_envs as close_envs
+    from envhub.vector.close_envs import close_envs as close_envs
     from envhub.worker.normalize import normalize as normalize
 
 __version__ = "0.1.0"
@@ -47,7 +47,7 @@ _HOMES = {
     "Summary": "envhub.results.summary",
     "Task": "envhub.declarations",
     "UsageError": "envhub.errors",
-    "close_envs": "envhub.vector.env",
+    "close_envs": "envhub.vector.close_envs",
     "compare": "envhub.results.compare",
     "evaluate": "envhub.api",
     "hookimpl": "envhub.hookspecs",

@@ -1,18 +1,18 @@
 """`LazyVectorEnv`: envs in worker processes, as a Gymnasium VectorEnv."""
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space, iterate
+from gymnasium.vector.utils import batch_space
 
 from envhub.errors import ContractError, WorkerError
 from envhub.host.loading import LazySpec
 from envhub.host.remote import RemoteEnv
 from envhub.types import WorkerSpec
+from envhub.vector.arguments import as_numpy, fits, split_actions, split_options, split_seed
 from envhub.vector.batches import copied
 from envhub.vector.clock import EpisodeClock
 from envhub.vector.pool import WorkerPool, as_answers, as_attribute_error
@@ -27,32 +27,6 @@ R = TypeVar("R")
 _SPACES = frozenset({
     "action_space", "observation_space", "single_action_space", "single_observation_space",
 })  # fmt: skip
-
-
-def close_envs(envs: object) -> None:
-    """Close envs, also in nested mappings and sequences; harmless when repeated.
-
-    If closing one of them fails, the others are closed anyway.
-
-    Raises:
-        TypeError: A value is not an env, a mapping or a sequence.
-        ExceptionGroup: Closing failed for several envs.
-    """
-    problems: list[Exception] = []
-    for env in {id(leaf): leaf for leaf in _leaves(envs)}.values():
-        try:
-            if not isinstance(env, gym.Env | VectorEnv):
-                raise TypeError(
-                    "close_envs takes envs and mappings or sequences of them, "
-                    f"found {type(env).__name__}"
-                )
-            env.close()
-        except Exception as exc:
-            problems.append(exc)
-    if len(problems) == 1:
-        raise problems[0]
-    if problems:
-        raise ExceptionGroup("Some envs did not close", problems)
 
 
 class LazyVectorEnv(VectorEnv[Any, Any, Array]):
@@ -144,8 +118,8 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all envs, or those that `options["reset_mask"]` selects."""
-        seeds = self._seeds(seed)
-        rows, passed = self._rows(options)
+        seeds = split_seed(seed, self.num_envs)
+        rows, passed = split_options(options, self.num_envs)
         pool, _ = self._ready()
         replies = self._guarded(
             lambda: pool.ask(rows, lambda i, r: r.reset(seeds[i], passed), WasReset)
@@ -164,13 +138,13 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         if self.autoreset_mode is AutoresetMode.DISABLED:
             assert not self._ended.any(), f"reset these envs first: {self._ended}"
         resetting = self.autoreset_mode is AutoresetMode.NEXT_STEP and self._ended.any()
-        if buffers.actions is not None and _fits(actions, buffers.actions):
+        if buffers.actions is not None and fits(actions, buffers.actions):
             buffers.actions[:, 0] = actions
             if not resetting:
                 return self._quick_step(pool, buffers)
             each = None
         else:
-            each = self._each(actions)
+            each = split_actions(self.action_space, actions, self.num_envs)
 
         def ask(row: int, remote: RemoteEnv) -> None:
             if resetting and self._ended[row]:
@@ -217,7 +191,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         """Step one env; unlike `step`, this never resets it."""
         pool, _ = self._ready()
         [reply] = self._guarded(
-            lambda: pool.ask([row], lambda _, r: r.step_with(_plain(action)), Stepped)
+            lambda: pool.ask([row], lambda _, r: r.step_with(as_numpy(action)), Stepped)
         )
         self._store_texts(row, reply)
         truncated = reply.truncated or self._clock.tick_row(row)
@@ -351,15 +325,6 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         observations = unflatten(self._outline, values)
         return observations, outcomes["reward"].copy(), terminated, truncated, {}
 
-    def _each(self, actions: Any) -> list[Any]:
-        """Split a batch of actions into one per env."""
-        each = [_plain(action) for action in iterate(self.action_space, actions)]
-        if len(each) != self.num_envs:
-            raise ValueError(
-                f"step got {len(each)} actions for {self.num_envs} envs; give one per env."
-            )
-        return each
-
     def _collect(
         self, pool: WorkerPool, replies: list[Any]
     ) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
@@ -400,32 +365,6 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             self._clock.begin(row)
         return dict(zip(rows, resets, strict=True))
 
-    def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + row for row in range(self.num_envs)]
-        if len(seed) != self.num_envs:
-            raise ValueError(
-                f"reset got {len(seed)} seeds for {self.num_envs} envs; give one per env."
-            )
-        return [None if number is None else int(number) for number in seed]
-
-    def _rows(self, options: dict[str, Any] | None) -> tuple[list[int], dict[str, Any] | None]:
-        """Return the envs to reset, and the options that are passed to them."""
-        if options is None or "reset_mask" not in options:
-            return list(range(self.num_envs)), options
-        mask = options["reset_mask"]
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-            raise TypeError(f"options['reset_mask'] must be an array of bool, got {mask!r}")
-        if mask.shape != (self.num_envs,) or not mask.any():
-            raise ValueError(
-                f"options['reset_mask'] must have {self.num_envs} values, at least one of them "
-                f"True, got {mask}"
-            )
-        passed = {key: value for key, value in options.items() if key != "reset_mask"}
-        return [int(row) for row in np.flatnonzero(mask)], passed
-
     def _store_texts(self, row: int, reply: "WasReset | Stepped") -> None:
         assert self._pool is not None
         pool = self._pool
@@ -450,30 +389,3 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             value = copied(view[row, ...])
             values[path] = value[()] if path in self._scalars else value
         return unflatten(self._outline, values)
-
-
-def _leaves(envs: object) -> Iterator[object]:
-    if isinstance(envs, Mapping):
-        for value in envs.values():
-            yield from _leaves(value)
-    elif isinstance(envs, Sequence) and not isinstance(envs, str | bytes):
-        for value in envs:
-            yield from _leaves(value)
-    else:
-        yield envs
-
-
-def _fits(actions: Any, shared: Array) -> bool:
-    """Whether actions fit into shared memory unchanged: a cast could change their values."""
-    return (
-        isinstance(actions, np.ndarray)
-        and actions.dtype == shared.dtype
-        and actions.shape == (shared.shape[0], *shared.shape[2:])
-    )
-
-
-def _plain(action: Any) -> Any:
-    """Convert an array of another library to numpy's."""
-    if hasattr(action, "__array__") and not isinstance(action, np.ndarray | np.generic):
-        return np.asarray(action)
-    return action

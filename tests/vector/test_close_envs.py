@@ -7,7 +7,7 @@ from gymnasium.vector import SyncVectorEnv
 from support.reaching import Batched, QuacksLikeVectorEnv, Reach
 
 import envhub
-from envhub.vector.env import close_envs
+from envhub.vector.close_envs import close_envs
 from envhub.worker.normalize import normalize
 
 

@@ -12,7 +12,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from support.reaching import Batched, QuacksLikeEnv, QuacksLikeVectorEnv, Reach
 
 from envhub.errors import ContractError, InvalidEnvs
-from envhub.vector.env import close_envs
+from envhub.vector.close_envs import close_envs
 from envhub.worker.normalize import arrange, normalize, vectorize
 
 
