@@ -277,10 +277,10 @@ def _declared_spaces(worker: LoadedWorker) -> Iterator[tuple[str, Spaces]]:
 
 
 def _spaces_of_first_task(worker: LoadedWorker) -> dict[str, Spaces]:
-    benchmark, remote = worker.loaded.benchmark, worker.remote
+    benchmark, remote, broken = worker.loaded.benchmark, worker.remote, worker.broken
     for suite in (*benchmark.default, *benchmark.suites):
         for task in benchmark.suites[suite]:
-            if task.name not in worker.loaded.broken:
+            if task.name not in broken:
                 remote.open(suite, task.name)
                 return {task.name: remote.spaces(remote.answer(Opened))}
     return {}

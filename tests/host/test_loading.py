@@ -84,7 +84,7 @@ def test_the_other_tasks_are_played(file, tmp_path):
 
 
 def test_info_names_it(file):
-    done = command("info", file, "--env-arg", "names=open ends close")
+    done = command("info", file, "--env-arg", "names=ends open close")
     assert done.code == 0
     shown = re.sub(r"\s+", " ", done.out + done.err)
     assert "Task 'ends' cannot be made, the others can: its process ended with exit code 7" in shown
