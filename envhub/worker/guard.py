@@ -205,7 +205,28 @@ def _end_descendants(worker_pid: int) -> None:
         try:
             os.waitpid(-1, 0)
         except ChildProcessError:
-            return
+            break
+    _end_session()
+
+
+def _end_session() -> None:
+    """Kill what is left of the session that began with this process, if one did.
+
+    What lost its parent before this guard could adopt it, in the first moments of a worker in a
+    sandbox, is nobody's child; but it has left the session as little as it has run foreign code.
+    """
+    guard_pid = os.getpid()
+    for _ in range(2):  # one may fork meanwhile
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) != guard_pid and _session_of(int(name)) == guard_pid:
+                _kill(int(name))
+
+
+def _session_of(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:  # it has ended
+        return -1
 
 
 def _children() -> list[int]:

@@ -342,6 +342,26 @@ def test_any_shell_starts_a_worker_and_its_guard_and_the_guard_tells_how_it_ende
     assert not scratch.exists()
 
 
+def test_what_lost_its_parent_before_the_guard_could_adopt_it_ends_too(tmp_path):
+    """As a process of bwrap does if the other one is killed at once."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    marker = tmp_path / "marker"
+    script = f"sh -c 'exec sleep 1000 3>{marker}' & until [ -e {marker} ]; do :; done; kill -9 $$"
+    ours, theirs = socket.socketpair()
+    with ours, theirs, (tmp_path / "output").open("wb") as output:
+        guard = [*python_for(HERE, "envhub.worker.guard", "-S"), str(os.getpid()), str(scratch)]
+        words = together(
+            ["sh", "-c", script], [*guard, str(ours.fileno()), "", "bubblewrap"], scratch
+        )
+        fds = (ours.fileno(), theirs.fileno())
+        child = spawn(words, env={}, cwd=tmp_path, output=output.fileno(), pass_fds=fds)
+    assert child.wait(20.0)
+    child.end()
+    assert wait_for_end(tmp_path) == []
+    assert not scratch.exists()
+
+
 def open_pipes(pid):
     targets = (os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir())
     return [target for target in targets if target.startswith(("pipe:", "socket:"))]
