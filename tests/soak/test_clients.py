@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ("pytest", "pytest-timeout", "pytest-xdist")
 TESTS = ("tests/testing/hub", "tests/sources", "tests/e2e/test_hub.py")
 
 
@@ -18,9 +17,9 @@ TESTS = ("tests/testing/hub", "tests/sources", "tests/e2e/test_hub.py")
 def test_a_client(tmp_path, version):
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv/bin/python"
-    run(python, "-m", "pip", "install", "--quiet", ROOT, f"huggingface_hub{version}", *TOOLS)
+    run(python, "-m", "pip", "install", "--quiet", f"{ROOT}[dev]", f"huggingface_hub{version}")
     run(python, "-c", "import huggingface_hub; print(huggingface_hub.__version__)")
-    run(python, "-m", "pytest", "-p", "no:cacheprovider", *TESTS)
+    run(python, "-m", "pytest", "-p", "no:cacheprovider", "--numprocesses=2", *TESTS)
 
 
 def run(*argv: str | Path) -> None:
