@@ -322,11 +322,12 @@ class Worker:
         self._settle(self._raised(reply) if isinstance(reply, Failed) else reply)
 
     def _announce(self, making: Making) -> None:
-        """Note what the worker does. It gets no more time by that, and may not say it for ever."""
+        """Note which env the worker makes. Each has the whole time; there is an end to them."""
         self._announced += 1
         if self._announced > MAX_TASKS:
             raise BrokenChannel(f"it makes more than {MAX_TASKS:,} envs")
         self.making = making.task
+        self.deadline = time.monotonic() + self._limit
 
     def _raised(self, reply: Failed) -> WorkerError:
         lines = "" if reply.contract else self._last_lines()  # EnvHub's own message says it all

@@ -212,8 +212,8 @@ def _end_descendants(worker_pid: int) -> None:
 def _end_session() -> None:
     """Kill what is left of the session that began with this process, if one did.
 
-    What lost its parent before this guard could adopt it, in the first moments of a worker in a
-    sandbox, is nobody's child; but it has left the session as little as it has run foreign code.
+    In the first moments of a worker in a sandbox a process may lose its parent before this guard
+    can adopt it. It has not run foreign code yet, so it is still in the guard's session.
     """
     guard_pid = os.getpid()
     for _ in range(2):  # one may fork meanwhile

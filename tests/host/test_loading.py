@@ -30,6 +30,8 @@ class Quiet(gym.Env):
             os._exit(7)
         if name.startswith("hangs"):
             time.sleep(1000)
+        if name.startswith("slow"):
+            time.sleep(3)
         if name.startswith("raises"):
             raise FileNotFoundError("no mesh")
 
@@ -102,6 +104,13 @@ def test_if_all_tasks_are_like_that_the_first_is_named(file, tmp_path):
 def test_if_many_are_the_last_one_is_named(file, tmp_path):
     with pytest.raises(WorkerDied, match="making the env of task 'ends-d'"):
         evaluate(file, tmp_path / "run", "open ends-a ends-b ends-c ends-d ends-e close")
+
+
+def test_the_limit_is_that_of_one_env(file, tmp_path):
+    run = evaluate(
+        file, tmp_path / "run", "slow-a slow-b slow-c", workers=1, limits=Limits(start=7.0)
+    )
+    assert {record.status for record in run.records()} == {"ok"}
 
 
 def test_one_that_hangs(file, tmp_path):
