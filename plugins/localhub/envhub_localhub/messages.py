@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from envhub.testing.hub.faults import Faults
-from envhub.testing.hub.store import Store
+from envhub_localhub.faults import Faults
+from envhub_localhub.store import Store
 
 _RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 

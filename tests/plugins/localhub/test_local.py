@@ -19,11 +19,7 @@ from pathlib import Path
 
 import huggingface_hub as client
 import pytest
-from huggingface_hub import constants, errors
-from support.needs import needs_git
-
-from envhub.errors import UnknownName
-from envhub.testing.hub import (
+from envhub_localhub import (
     Cut,
     Endless,
     Gated,
@@ -41,8 +37,13 @@ from envhub.testing.hub import (
     WrongSize,
     WrongTree,
 )
-from envhub.testing.hub.card import tags_of
-from envhub.testing.hub.git import Blob
+from envhub_localhub.card import tags_of
+from envhub_localhub.git import Blob
+from huggingface_hub import constants, errors
+from support.needs import needs_git
+
+import envhub.testing
+from envhub.errors import UnknownName, UsageError
 
 pytestmark = needs_git
 
@@ -939,8 +940,9 @@ class TestCommand:
 
 
 class TestServing:
-    def test_a_directory_for_a_shell(self, hub, first, tmp_path):
-        argv = [sys.executable, "-m", "envhub.testing.hub", str(tmp_path / "hub")]
+    @pytest.mark.parametrize("module", ["envhub_localhub", "envhub.testing.hub"])
+    def test_a_directory_for_a_shell(self, hub, first, tmp_path, module):
+        argv = [sys.executable, "-m", module, str(tmp_path / "hub")]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
             try:
                 line = server.stdout.readline().split()
@@ -981,7 +983,29 @@ class TestServing:
         )
 
     def test_an_unknown_name(self):
-        import envhub.testing
-
         with pytest.raises(AttributeError, match=r"module 'envhub.testing' has no attribute 'x'"):
             _ = envhub.testing.x
+
+    def test_the_old_names(self):
+        from envhub.testing import hub as old
+
+        assert old.LocalHub is envhub.testing.LocalHub is LocalHub
+        assert old.faults.Slow is Slow
+        with pytest.raises(AttributeError, match="no attribute 'x'"):
+            _ = old.x
+
+    def test_without_the_distribution(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "envhub_localhub", None)
+        monkeypatch.delitem(vars(envhub.testing), "LocalHub", raising=False)
+        with pytest.raises(UsageError) as missing:
+            _ = envhub.testing.LocalHub
+        assert str(missing.value) == (
+            "LocalHub is in the distribution envhub-localhub, which is not installed. "
+            "In a clone of EnvHub: pip install ./plugins/localhub"
+        )
+        code = (
+            "import runpy, sys\nsys.modules['envhub_localhub'] = None\n"
+            "runpy.run_module('envhub.testing.hub', run_name='__main__')\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (2, f"error: {missing.value}\n")

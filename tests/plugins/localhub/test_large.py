@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 
 import huggingface_hub as client
 import pytest
+from envhub_localhub import Cut, Large, LocalHub, MoreBytes, WrongBytes, WrongSize
+from envhub_localhub.large import REGULAR_BYTES, LargeFiles, Pointer, is_large
 from huggingface_hub import constants, errors
 from support.needs import needs_git
-
-from envhub.testing.hub import Cut, Large, LocalHub, MoreBytes, WrongBytes, WrongSize
-from envhub.testing.hub.large import REGULAR_BYTES, LargeFiles, Pointer, is_large
 
 pytestmark = [
     needs_git,

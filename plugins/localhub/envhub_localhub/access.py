@@ -2,10 +2,10 @@
 
 from urllib.parse import unquote
 
-from envhub.testing.hub.faults import OtherCommit
-from envhub.testing.hub.git import is_commit
-from envhub.testing.hub.messages import Call, Refused
-from envhub.testing.hub.store import Kind, Stored
+from envhub_localhub.faults import OtherCommit
+from envhub_localhub.git import is_commit
+from envhub_localhub.messages import Call, Refused
+from envhub_localhub.store import Kind, Stored
 
 # Git asks for a name and password only where a server names a realm.
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="LocalHub", charset="UTF-8"'}

@@ -3,9 +3,9 @@
 from email.parser import BytesParser
 from urllib.parse import urlencode
 
-from envhub.testing.hub.access import find, require_content
-from envhub.testing.hub.git import run_git
-from envhub.testing.hub.messages import Answer, Call, Refused
+from envhub_localhub.access import find, require_content
+from envhub_localhub.git import run_git
+from envhub_localhub.messages import Answer, Call, Refused
 
 
 def advertise(call: Call, segment: str | None, name: str) -> Answer:

@@ -10,7 +10,7 @@ from hashlib import sha1
 from pathlib import Path
 
 from envhub import process
-from envhub.testing.hub.large import POINTER_SIZES, LargeFiles, Pointer
+from envhub_localhub.large import POINTER_SIZES, LargeFiles, Pointer
 
 _TIMEOUT = 60.0
 _AUTHOR = "local <local@localhost>"

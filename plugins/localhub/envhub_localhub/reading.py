@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlencode
 
-from envhub.testing.hub import transfers
-from envhub.testing.hub.access import commit_of, find, no_entry, require_content, require_token
-from envhub.testing.hub.faults import Symlink, WrongSize, WrongTree
-from envhub.testing.hub.git import Blob, Entry
-from envhub.testing.hub.large import Pointer
-from envhub.testing.hub.messages import Answer, Call, Refused, file_answer, json_answer
-from envhub.testing.hub.store import Kind, Stored
+from envhub_localhub import transfers
+from envhub_localhub.access import commit_of, find, no_entry, require_content, require_token
+from envhub_localhub.faults import Symlink, WrongSize, WrongTree
+from envhub_localhub.git import Blob, Entry
+from envhub_localhub.large import Pointer
+from envhub_localhub.messages import Answer, Call, Refused, file_answer, json_answer
+from envhub_localhub.store import Kind, Stored
 
 _PAGE = 1000
 """Entries per page of a listing, as on the Hub."""

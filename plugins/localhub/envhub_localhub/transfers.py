@@ -6,10 +6,10 @@ there: the address is signed. Here the storage is another port.
 
 from urllib.parse import quote, unquote
 
-from envhub.testing.hub.access import find, require_token
-from envhub.testing.hub.large import Pointer
-from envhub.testing.hub.messages import Answer, Call, Refused, file_answer, json_answer
-from envhub.testing.hub.store import Kind, Stored
+from envhub_localhub.access import find, require_token
+from envhub_localhub.large import Pointer
+from envhub_localhub.messages import Answer, Call, Refused, file_answer, json_answer
+from envhub_localhub.store import Kind, Stored
 
 
 def redirect(call: Call, stored: Stored, commit: str, path: str, pointer: Pointer) -> Answer:

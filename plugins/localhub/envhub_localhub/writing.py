@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from envhub.testing.hub.access import commit_of, find, no_entry, require_token
-from envhub.testing.hub.git import HeadMoved, Ref
-from envhub.testing.hub.large import Pointer, is_large
-from envhub.testing.hub.messages import Answer, Call, Refused, json_answer
-from envhub.testing.hub.store import Kind, Stored
+from envhub_localhub.access import commit_of, find, no_entry, require_token
+from envhub_localhub.git import HeadMoved, Ref
+from envhub_localhub.large import Pointer, is_large
+from envhub_localhub.messages import Answer, Call, Refused, json_answer
+from envhub_localhub.store import Kind, Stored
 
 _USER = "local"
 """The default owner of a new repository, and the user's name in `whoami`."""

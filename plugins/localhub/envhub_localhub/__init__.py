@@ -5,14 +5,14 @@
         commit = hub.commit("owner/name", {"env.py": "..."})
         HfApi(endpoint=hub.endpoint).model_info("owner/name", revision=commit)
 
-`python -m envhub.testing.hub DIR` serves a directory to a shell.
+`python -m envhub_localhub DIR` serves a directory to a shell.
 
 A request becomes a `Call` (server.py), a table finds its function (routes.py), and the function
 makes an `Answer` (reading.py, writing.py, transfers.py, fetching.py) with the help of `git`
 (git.py, store.py) and of the storage of large files (large.py).
 """
 
-from envhub.testing.hub.faults import (
+from envhub_localhub.faults import (
     Cut,
     Endless,
     Fault,
@@ -28,9 +28,9 @@ from envhub.testing.hub.faults import (
     WrongSize,
     WrongTree,
 )
-from envhub.testing.hub.git import GitFailed, Large, Link
-from envhub.testing.hub.local import LocalHub
-from envhub.testing.hub.messages import Request
+from envhub_localhub.git import GitFailed, Large, Link
+from envhub_localhub.local import LocalHub
+from envhub_localhub.messages import Request
 
 __all__ = [
     "Cut", "Endless", "Fault", "Gated", "GitFailed", "Header", "Large", "Link", "LocalHub",

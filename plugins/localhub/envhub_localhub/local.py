@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 
 from envhub.errors import UnknownName
-from envhub.testing.hub.faults import Fault, Faults
-from envhub.testing.hub.git import Content
-from envhub.testing.hub.messages import Request
-from envhub.testing.hub.server import Server
-from envhub.testing.hub.store import Kind, Store
+from envhub_localhub.faults import Fault, Faults
+from envhub_localhub.git import Content
+from envhub_localhub.messages import Request
+from envhub_localhub.server import Server
+from envhub_localhub.store import Kind, Store
 
 
 class LocalHub:

@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from envhub.testing.hub.faults import Cut, Endless, Faults, Header, Slow
-from envhub.testing.hub.messages import Answer, Call, Refused, Request
-from envhub.testing.hub.routes import answer
-from envhub.testing.hub.store import Store
+from envhub_localhub.faults import Cut, Endless, Faults, Header, Slow
+from envhub_localhub.messages import Answer, Call, Refused, Request
+from envhub_localhub.routes import answer
+from envhub_localhub.store import Store
 
 _CLOSE_TIMEOUT = 10.0
 """Seconds that a running request has to end when the server closes."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from envhub.errors import UnknownName
-from envhub.testing.hub.card import tags_of
-from envhub.testing.hub.git import Repository
+from envhub_localhub.card import tags_of
+from envhub_localhub.git import Repository
 
 Kind = Literal["model", "dataset"]
 

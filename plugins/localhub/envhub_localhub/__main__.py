@@ -1,11 +1,11 @@
-"""`python -m envhub.testing.hub DIR`: serve a Hub to a shell until interrupted."""
+"""`python -m envhub_localhub DIR`: serve a Hub to a shell until interrupted."""
 
 import signal
 from pathlib import Path
 
 import click
 
-from envhub.testing.hub.local import LocalHub
+from envhub_localhub.local import LocalHub
 
 
 @click.command()

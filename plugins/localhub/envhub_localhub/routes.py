@@ -5,11 +5,11 @@ from collections.abc import Callable
 from functools import partial
 from urllib.parse import urlencode
 
-from envhub.testing.hub import fetching, reading, transfers, writing
-from envhub.testing.hub.access import gated
-from envhub.testing.hub.faults import Gated, Redirect, Status
-from envhub.testing.hub.messages import Answer, Call, Refused
-from envhub.testing.hub.store import NAME
+from envhub_localhub import fetching, reading, transfers, writing
+from envhub_localhub.access import gated
+from envhub_localhub.faults import Gated, Redirect, Status
+from envhub_localhub.messages import Answer, Call, Refused
+from envhub_localhub.store import NAME
 
 _API = rf"/api/(?P<segment>models|datasets)/(?P<name>{NAME}/{NAME})"
 _PAGE = rf"/(?:(?P<segment>datasets)/)?(?P<name>{NAME}/{NAME})"
