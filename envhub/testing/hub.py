@@ -3,6 +3,7 @@
 `python -m envhub.testing.hub DIR` is `python -m envhub_localhub DIR`.
 """
 
+import runpy
 import sys
 from importlib import import_module
 from types import ModuleType
@@ -11,9 +12,9 @@ from typing import Any
 from envhub.errors import UsageError
 
 
-def _import_localhub(module: str = "envhub_localhub") -> ModuleType:
+def _import_localhub() -> ModuleType:
     try:
-        return import_module(module)
+        return import_module("envhub_localhub")
     except ModuleNotFoundError as exc:
         if exc.name != "envhub_localhub":
             raise
@@ -31,8 +32,8 @@ def __getattr__(name: str) -> Any:
 
 if __name__ == "__main__":
     try:
-        command = _import_localhub("envhub_localhub.__main__").main
+        _import_localhub()
     except UsageError as missing:
         sys.stderr.write(f"error: {missing}\n")
         sys.exit(missing.exit_code)
-    command()
+    runpy.run_module("envhub_localhub", run_name="__main__", alter_sys=True)
