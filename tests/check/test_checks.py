@@ -5,7 +5,7 @@ import re
 import pytest
 from support.paths import DOCS
 
-from envhub.testing.conformance.checks import CHECKS
+from envhub.check.checks import CHECKS
 
 PAGE = (DOCS / "checks.md").read_text(encoding="utf-8")
 

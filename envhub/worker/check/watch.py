@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Any
 
-from envhub.worker.probes.notes import Notes
-from envhub.worker.probes.subject import Subject
+from envhub.worker.check.notes import Notes
+from envhub.worker.check.subject import Subject
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CHANGING = {"os.mkdir": 0, "os.remove": 0, "os.rmdir": 0, "os.rename": 1, "os.symlink": 1}

@@ -12,6 +12,10 @@ from envhub.arguments import (
     check_values,
     check_workers,
 )
+from envhub.check.findings import Findings
+from envhub.check.report import Report
+from envhub.check.settings import FULL, QUICK, Say, Settings
+from envhub.check.task import TaskInspection
 from envhub.declarations import Task
 from envhub.errors import UsageError, WorkerError
 from envhub.evaluation.plan import select
@@ -19,10 +23,6 @@ from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.options import Argument, Limits, SourceKeywords, SourceOptions
 from envhub.sources.find import find_source
-from envhub.testing.conformance.findings import Findings
-from envhub.testing.conformance.report import Report
-from envhub.testing.conformance.settings import FULL, QUICK, Say, Settings
-from envhub.testing.conformance.task import TaskInspection
 from envhub.types import WorkerSpec, confinement_of
 
 

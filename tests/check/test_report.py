@@ -1,12 +1,13 @@
-"""A report as values, as JSON and as a badge."""
+"""A report as values, as JSON, as a badge and in a card."""
 
 import json
 
 import pytest
 
-from envhub.testing.conformance.checks import BY_NAME, CHECKS
-from envhub.testing.conformance.findings import Findings
-from envhub.testing.conformance.report import Report, Result, memory_to_declare
+from envhub.check.checks import BY_NAME, CHECKS
+from envhub.check.findings import Findings
+from envhub.check.report import BEGIN, END, Report, Result, card_lines, fill_card, memory_to_declare
+from envhub.errors import UsageError
 from envhub.wire.messages import Probed
 
 
@@ -115,3 +116,36 @@ class TestFindings:
         findings.failed("horizon", "\x1b[2J none")
         [result] = [r for r in findings.results() if r.check.name == "horizon"]
         assert "\x1b" not in result.seen
+
+
+MEASURED = Report(
+    "./zoo", "zoo", ("push",), True, (), {"push": {"make_s": 0.1234, "zero_rate": 0.5}}, 512
+)
+
+
+class TestCard:
+    """The part of a card that `envhub check --card` fills."""
+
+    def test_only_the_part_between_the_comments_changes(self, tmp_path):
+        card = tmp_path / "README.md"
+        card.write_text(f"# Zoo\n\n{BEGIN}\nold\n{END}\n\nMore.\n")
+        for _ in range(2):  # filling again changes nothing
+            fill_card(card, MEASURED)
+            text = card.read_text()
+            assert text == f"# Zoo\n\n{BEGIN}\n{card_lines(MEASURED)}\n{END}\n\nMore.\n"
+
+    def test_badge_and_table(self):
+        badge, blank, *table = card_lines(MEASURED).split("\n")
+        assert (badge, blank) == (MEASURED.badge, "")
+        assert table == ["| task | make | zero |", "| --- | --- | --- |", "| push | 0.12 s | 50% |"]
+
+    def test_a_card_without_the_comments_is_left_alone(self, tmp_path):
+        card = tmp_path / "README.md"
+        card.write_text("# Zoo\n")
+        with pytest.raises(UsageError, match="Add the lines <!-- envhub check -->"):
+            fill_card(card, MEASURED)
+        assert card.read_text() == "# Zoo\n"
+
+    def test_a_card_that_does_not_exist(self, tmp_path):
+        with pytest.raises(UsageError, match="cannot be read"):
+            fill_card(tmp_path / "README.md", MEASURED)

@@ -5,9 +5,9 @@ from support.needs import reason_to_skip
 from support.paths import ASSETS, DOCS
 from support.zoo import FILES, GOOD, INLINE, PROCESSES, ZOO, check, failures
 
+from envhub.check import CHECKS
 from envhub.errors import UnknownName, UsageError
 from envhub.testing import check_benchmark
-from envhub.testing.conformance import CHECKS
 
 pytestmark = pytest.mark.timeout(600)  # a test inspects many envs
 

@@ -4,12 +4,12 @@ import warnings
 from pathlib import Path
 
 from envhub.api import evaluate
+from envhub.check.findings import Findings
+from envhub.check.settings import Settings, keywords_of
 from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
 from envhub.records import EpisodeRecord
 from envhub.scratch import scratch_directory
-from envhub.testing.conformance.findings import Findings
-from envhub.testing.conformance.settings import Settings, keywords_of
 
 _FLOORS = {"zero": "zero-floor", "random": "random-floor"}
 EXPERT = "expert"

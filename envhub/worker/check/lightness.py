@@ -10,9 +10,9 @@ from envhub.errors import EnvHubError
 from envhub.observations import features
 from envhub.wire.spaces import encode_space
 from envhub.worker.attributes import horizon_of
+from envhub.worker.check.notes import Notes, describe
+from envhub.worker.check.subject import Subject
 from envhub.worker.normalize import AnyEnv
-from envhub.worker.probes.notes import Notes, describe
-from envhub.worker.probes.subject import Subject
 
 _SIMULATORS = (
     "bddl", "dm_control", "genesis", "gym_aloha", "gym_pusht", "gymnasium_robotics", "isaaclab",

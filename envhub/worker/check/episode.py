@@ -11,12 +11,12 @@ from envhub.errors import ContractError
 from envhub.wire.spaces import leaves
 from envhub.wire.values import NotPortable, portable
 from envhub.worker.attributes import description_of
+from envhub.worker.check.notes import Notes, describe
+from envhub.worker.check.subject import Subject
+from envhub.worker.check.values import check_observation
 from envhub.worker.envcalls import outcome_of, success_of, take_reset
 from envhub.worker.leaves import observers
 from envhub.worker.normalize import AnyEnv
-from envhub.worker.probes.notes import Notes, describe
-from envhub.worker.probes.subject import Subject
-from envhub.worker.probes.values import check_observation
 from envhub.worker.published import EnvOfVector
 
 _SUCCESSES = ("is_success", "success")

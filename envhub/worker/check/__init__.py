@@ -6,14 +6,14 @@ from envhub.errors import ContractError
 from envhub.plugins import Plugins
 from envhub.wire.messages import Probe, Probed
 from envhub.worker.benchmark import LoadedBenchmark, find_task
-from envhub.worker.probes.closing import inspect_closing
-from envhub.worker.probes.drawing import inspect_drawing
-from envhub.worker.probes.episode import inspect_episode
-from envhub.worker.probes.lightness import inspect_listing, inspect_opening
-from envhub.worker.probes.notes import Notes
-from envhub.worker.probes.repeats import inspect_repeats, record_trace
-from envhub.worker.probes.subject import Subject
-from envhub.worker.probes.watch import inspect_accesses, start_watching
+from envhub.worker.check.closing import inspect_closing
+from envhub.worker.check.drawing import inspect_drawing
+from envhub.worker.check.episode import inspect_episode
+from envhub.worker.check.lightness import inspect_listing, inspect_opening
+from envhub.worker.check.notes import Notes
+from envhub.worker.check.repeats import inspect_repeats, record_trace
+from envhub.worker.check.subject import Subject
+from envhub.worker.check.watch import inspect_accesses, start_watching
 
 _PROBES: dict[str, Callable[[Subject, Notes], object]] = {
     "listing": inspect_listing,

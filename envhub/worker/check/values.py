@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from envhub.worker.probes.notes import Notes
+from envhub.worker.check.notes import Notes
 
 KEYS, SHAPE, DTYPE = "observation-keys", "observation-shape", "observation-dtype"
 BOUNDS, FINITE = "observation-bounds", "observation-finite"

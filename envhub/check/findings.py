@@ -1,8 +1,8 @@
 """The results of one task while it is inspected."""
 
+from envhub.check.checks import BY_NAME, CHECKS
+from envhub.check.report import FIGURES, Result, Status
 from envhub.errors import printable
-from envhub.testing.conformance.checks import BY_NAME, CHECKS
-from envhub.testing.conformance.report import FIGURES, Result, Status
 from envhub.wire.messages import Probed
 
 _REQUIRED = frozenset({

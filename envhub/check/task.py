@@ -1,18 +1,25 @@
 """Inspecting one task: which worker is asked what, and what the answers mean together."""
 
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
+from envhub.check.findings import Findings
+from envhub.check.floors import measure_policies
+from envhub.check.report import memory_to_declare
+from envhub.check.settings import Settings
 from envhub.declarations import Benchmark, Task
+from envhub.discovery import find
 from envhub.errors import EnvHubError, SandboxUnavailable, WorkerError
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
-from envhub.testing.conformance.findings import Findings
-from envhub.testing.conformance.floors import measure_policies
-from envhub.testing.conformance.report import memory_to_declare
-from envhub.testing.conformance.sandboxed import confined
-from envhub.testing.conformance.settings import Settings
-from envhub.types import WorkerSpec
+from envhub.machine import resources
+from envhub.options import SandboxChoice, SandboxKind
+from envhub.sandbox.choose import choose
+from envhub.scratch import scratch_directory
+from envhub.types import Confinement, FileSource, Origin, PluginSource, WorkerSpec
 from envhub.wire.messages import Loaded, Probed, TraceStep
 from envhub.wire.traces import first_difference
 
@@ -37,6 +44,14 @@ _OWN_PROCESS = (
     "runs-in-sandbox", "memory-declared",
 )  # fmt: skip
 """Checks that say nothing about a process that does other things too."""
+_ORIGIN = Origin("local/check", "0" * 40, "", "git", "flag", {})
+_LEAST_MB = 2048
+# The plugin's hooks, as a file: only files are confined.
+_STUB = """\
+import {module} as plugin
+
+globals().update({{k: v for k, v in vars(plugin).items() if k.startswith("envhub_")}})
+"""
 
 
 class TaskInspection:
@@ -132,7 +147,7 @@ class TaskInspection:
             return
         self._say("sandbox")
         try:
-            with confined(self._spec, self._settings.options.sandbox) as spec:
+            with _confined(self._spec, self._settings.options.sandbox) as spec:
                 findings.judge("runs-in-sandbox", self._difference(spec))
         except SandboxUnavailable as exc:
             findings.skipped("runs-in-sandbox", str(exc))
@@ -159,3 +174,35 @@ class TaskInspection:
 
     def _say(self, part: str) -> None:
         self._settings.message(f"{self._task.name}: {part}")
+
+
+@contextmanager
+def _confined(spec: WorkerSpec, choice: SandboxChoice) -> Iterator[WorkerSpec]:
+    """The same benchmark as if it came from the Hub: confined, offline, with scratch space."""
+    sandbox = choose(choice)
+    assets = tuple(asset.path for asset in spec.assets)
+    match spec.source:
+        case FileSource() as source:
+            limits = _confinement(sandbox, (source.directory, *assets))
+            yield replace(spec, source=replace(source, origin=_ORIGIN, confinement=limits))
+        case PluginSource(name=name):
+            with scratch_directory() as directory:
+                module = find(name).module
+                Path(directory, "env.py").write_text(_STUB.format(module=module))
+                limits = _confinement(sandbox, (str(directory), *_places(module), *assets))
+                stub = FileSource(str(directory), "env.py", "envhub_check", name, _ORIGIN, limits)
+                yield replace(spec, source=stub)
+
+
+def _confinement(sandbox: SandboxKind, readable: tuple[str, ...]) -> Confinement:
+    memory = None if sandbox == "none" else max(_LEAST_MB, resources.memory_mb() * 3 // 4)
+    return Confinement(sandbox, network=sandbox == "none", readable=readable, memory_mb=memory)
+
+
+def _places(module: str) -> tuple[str, ...]:
+    """Where the plugin's package is, which may be elsewhere than the interpreter's packages."""
+    spec = importlib.util.find_spec(module.partition(".")[0])
+    if spec is None or spec.origin is None:
+        return ()
+    folder = Path(spec.origin).parent
+    return (str(folder.parent if spec.submodule_search_locations else folder),)
