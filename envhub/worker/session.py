@@ -344,7 +344,7 @@ class Session:
         return play(request, self._player, env_side, self._turn)
 
     def _probe(self, request: Probe) -> Probed:
-        from envhub.worker.probes import answer_probe  # only `envhub check` asks
+        from envhub.worker.check import answer_probe  # only `envhub check` asks
 
         return answer_probe(request, self._loaded, self._plugins)
 

@@ -10,13 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 from support.attacks import env_file, envhub, python
 from support.notes import NOTES
 
 from envhub.files import set_writable
 from envhub.sources import store
 from envhub.testing import LocalHub
-from envhub.testing.hub import faults
 
 QUICK = ("--trust-remote-code", "--sandbox", "none", "--workers", "1", "--episodes", "1")
 
