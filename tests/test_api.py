@@ -126,7 +126,7 @@ def test_a_thousand_tasks_start_no_process():
     assert len(processes()) == 3 * env.num_envs  # with their two guards
     other = envs["all-of-them"]["task-999"]
     assert other.single_action_space.n == 2  # one env is enough to know
-    assert len(processes()) == 3 * (env.num_envs + 1) + 1  # and the fork server
+    assert len(processes()) == 3 * (env.num_envs + 1)
     envhub.close_envs(envs)
     assert processes() == []
     envhub.close_envs(envs)
