@@ -65,7 +65,7 @@ def start(spec: WorkerSpec | PolicySpec, ends: Ends) -> Child:
         return _start_policy(spec, ends)
     confinement = spec.confinement
     check_variables(spec.env_vars, confined=confinement is not None)
-    if confinement is not None and confinement.sandbox != "none":
+    if confinement is not None and confinement.in_sandbox:
         return _start_sandboxed(spec, confinement, ends)
     python = python_for(spec.interpreter, "envhub.worker.__main__")
     variables = {**_variables(spec, ends.scratch), **_compiled(spec), **spec.env_vars}
@@ -141,7 +141,11 @@ def _start_sandboxed(spec: WorkerSpec, confinement: Confinement, ends: Ends) -> 
         *interpreter_paths(Path(interpreter.python) if isolated else None),
         *map(Path, (*interpreter.paths, *confinement.readable)),
     )
-    shelter = {"protection": protection.to_json(), "readable": list(map(str, readable))}
+    shelter = {
+        "protection": protection.to_json(),
+        "inner_guard": protection.needs_inner_guard,
+        "readable": list(map(str, readable)),
+    }
     scratch = ends.scratch
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -156,7 +160,7 @@ def _start_sandboxed(spec: WorkerSpec, confinement: Confinement, ends: Ends) -> 
             *("/usr/bin/env", "-i", *(f"{k}={v}" for k, v in guard_variables().items())),
             *python_for(HERE, "envhub.worker.guard", "-I", "-S"),
             *(str(os.getpid()), str(scratch), str(ours.fileno())),
-            *(str(confinement.memory_mb or ""), confinement.sandbox),
+            *(str(confinement.memory_mb or ""), "inner" if protection.needs_inner_guard else ""),
         ]
         return spawn(
             together(

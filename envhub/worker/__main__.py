@@ -36,7 +36,7 @@ def _enter_sandbox(shelter: str, supervisor: int) -> None:
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
     # An outer guard that has died already is noticed by `confine`, which cannot reach it.
-    if settings["protection"]["sandbox"] == "landlock":
+    if settings["inner_guard"]:
         stand_inner_guard(os.getppid(), str(Path.cwd()))
     else:
         enter_worker()
