@@ -15,11 +15,10 @@ from envhub.discovery import find
 from envhub.errors import EnvHubError, SandboxUnavailable, WorkerError
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
-from envhub.machine import resources
-from envhub.options import SandboxChoice, SandboxKind
-from envhub.sandbox.choose import choose
+from envhub.options import SandboxChoice
+from envhub.sandbox.choose import choose, confine_foreign
 from envhub.scratch import scratch_directory
-from envhub.types import Confinement, FileSource, Origin, PluginSource, WorkerSpec
+from envhub.types import FileSource, Origin, PluginSource, WorkerSpec
 from envhub.wire.messages import Loaded, Probed, TraceStep
 from envhub.wire.traces import first_difference
 
@@ -45,7 +44,6 @@ _OWN_PROCESS = (
 )  # fmt: skip
 """Checks that say nothing about a process that does other things too."""
 _ORIGIN = Origin("local/check", "0" * 40, "", "git", "flag", {})
-_LEAST_MB = 2048
 # The plugin's hooks, as a file: only files are confined.
 _STUB = """\
 import {module} as plugin
@@ -183,20 +181,15 @@ def _confined(spec: WorkerSpec, choice: SandboxChoice) -> Iterator[WorkerSpec]:
     assets = tuple(asset.path for asset in spec.assets)
     match spec.source:
         case FileSource() as source:
-            limits = _confinement(sandbox, (source.directory, *assets))
+            limits = confine_foreign(sandbox, (source.directory, *assets))
             yield replace(spec, source=replace(source, origin=_ORIGIN, confinement=limits))
         case PluginSource(name=name):
             with scratch_directory() as directory:
                 module = find(name).module
                 Path(directory, "env.py").write_text(_STUB.format(module=module))
-                limits = _confinement(sandbox, (str(directory), *_places(module), *assets))
+                limits = confine_foreign(sandbox, (str(directory), *_places(module), *assets))
                 stub = FileSource(str(directory), "env.py", "envhub_check", name, _ORIGIN, limits)
                 yield replace(spec, source=stub)
-
-
-def _confinement(sandbox: SandboxKind, readable: tuple[str, ...]) -> Confinement:
-    memory = None if sandbox == "none" else max(_LEAST_MB, resources.memory_mb() * 3 // 4)
-    return Confinement(sandbox, network=sandbox == "none", readable=readable, memory_mb=memory)
 
 
 def _places(module: str) -> tuple[str, ...]:

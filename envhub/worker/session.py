@@ -232,7 +232,6 @@ class Session:
             env.render_mode,
             # robosuite's wrapper has None there
             self._portable_items({} if env.metadata is None else env.metadata, "metadata"),
-            selective=bool(self._observers),
         )
 
     def _attach(self, request: Attach) -> Done:

@@ -163,7 +163,7 @@ def poison(directory: Path, text: str, **changes: object) -> None:
     set_writable(place, writable=True)
     content = json.loads((place / "manifest.json").read_text())
     (directory / "env.py").write_text(text)
-    sha256, blob_id = store.digests(text.encode())
+    sha256, blob_id = store.file_ids(directory / "env.py", large=False)
     content["files"]["env.py"] |= {"sha256": sha256, "blob_id": blob_id, "size": len(text)}
     (place / "manifest.json").write_text(json.dumps(content | changes))
 

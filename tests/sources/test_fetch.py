@@ -75,7 +75,7 @@ def test_without_git_the_listing_is_the_proof(hub, ref, tmp_path):
 
 def test_moving_references_are_resolved_once(hub, ref):
     assert resolve(HubRef("me", "env", "main"), Hub()).commit == ref.revision
-    assert resolve(HubRef("me", "env"), Hub()).ref == ref
+    assert resolve(HubRef("me", "env"), Hub()) == ref
     hub.tag("me/env", "v1")
     assert resolve(HubRef("me", "env", "v1"), Hub()).commit == ref.revision
 
