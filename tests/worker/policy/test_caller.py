@@ -6,7 +6,7 @@ from gymnasium import spaces
 from support.policies import SPACE, context, policy
 
 from envhub.errors import ContractError
-from envhub.policies.caller import PolicyCaller
+from envhub.worker.policy.caller import PolicyCaller
 
 # What it answers
 

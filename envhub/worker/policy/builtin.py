@@ -8,8 +8,8 @@ import numpy as np
 from gymnasium.spaces import Space
 
 from envhub.declarations import Benchmark
-from envhub.policies.contract import Context
 from envhub.types import Placement
+from envhub.worker.policy.contract import Context
 
 
 class _Blind:

@@ -6,33 +6,23 @@ agree to it as to a benchmark's code.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from envhub.conventions import read_conventions
 from envhub.errors import ContractError, UsageError
-from envhub.files import cache_home, expand_home
-from envhub.options import Argument
-from envhub.policies.sidecar import read_sidecar
+from envhub.files import expand_home
+from envhub.policies.provider import Say
 from envhub.refs import HubRef
 from envhub.sources.fetch import obtain_files, resolve
 from envhub.sources.fingerprint import hash_file
 from envhub.sources.hub import Hub
 from envhub.sources.profiles import CHECKPOINT, Profile
 from envhub.sources.store import Stored
-from envhub.types import PolicySource
+from envhub_lerobot.sidecar import read_sidecar
 
 PREFIX = "lerobot:"
-MODULE = "envhub.policies.lerobot"
-"""The module that makes policies of checkpoints, in the policy's own process."""
-ARGUMENTS = (
-    "batch", "conventions", "device", "models", "n_action_steps", "rename", "threads",
-)  # fmt: skip
-"""What `--policy-arg` takes for a checkpoint."""
-
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
 _PICKLES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
@@ -56,23 +46,13 @@ class Checkpoint:
     commit: str | None = None
 
     @property
-    def path(self) -> str:
-        """The text of `--policy` that names it from any directory."""
-        place = str(self.directory) if self.repo is None else f"{self.repo}@{self.commit}"
-        return f"{PREFIX}{place}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Describe it for `run.json`."""
-        return {"repo": self.repo, "commit": self.commit, "files": dict(self.files)}
-
-
-def is_checkpoint(policy: object) -> bool:
-    """Whether `--policy` names a checkpoint."""
-    return isinstance(policy, str) and policy.startswith(PREFIX)
+    def place(self) -> str:
+        """What names it from any directory, after `lerobot:`."""
+        return str(self.directory) if self.repo is None else f"{self.repo}@{self.commit}"
 
 
 def find_checkpoint(
-    text: str, *, private: bool = False, progress: Callable[[str], None] = lambda _: None
+    text: str, *, private: bool = False, progress: Say = lambda _: None
 ) -> Checkpoint:
     """Return the checkpoint that `--policy lerobot:...` names; fetch it from the Hub first.
 
@@ -105,37 +85,26 @@ def find_checkpoint(
     return _fetched(ref, private, progress)
 
 
-_stored: dict[tuple[Path, str, str], Stored] = {}
-"""What this process has obtained: gigabytes are checked once per run."""
-
-
-def _fetched(ref: HubRef, private: bool, progress: Callable[[str], None]) -> Checkpoint:  # noqa: FBT001
+def _fetched(ref: HubRef, private: bool, progress: Say) -> Checkpoint:  # noqa: FBT001
     stored = fetch_files(ref, CHECKPOINT, private=private, progress=progress)
-    read = read_checkpoint(stored.directory)
     proven = {path: f"sha256:{file.sha256}" for path, file in stored.manifest.files.items()}
-    files = {name: proven[name] for name in read.files}
-    return replace(read, files=files, repo=ref.repo_id, commit=ref.revision)
+    read = read_checkpoint(stored.directory, proven)
+    return replace(read, repo=ref.repo_id, commit=ref.revision)
 
 
-def fetch_files(
-    ref: HubRef, profile: Profile, *, private: bool, progress: Callable[[str], None]
-) -> Stored:
-    """Return the stored files of a commit, checked once per process; tell a long download."""
-    assert ref.revision is not None
-    key = (cache_home() / profile.folder, ref.repo_id, ref.revision)
-    if key not in _stored:
-        shown = -1
+def fetch_files(ref: HubRef, profile: Profile, *, private: bool, progress: Say) -> Stored:
+    """Return the stored files of a commit, every byte checked; tell a long download."""
+    shown = -1
 
-        def on_progress(files: int, all_files: int, done: int, total: int) -> None:
-            nonlocal shown
-            tenth = 10 * done // max(total, 1)
-            if total >= _LARGE and tenth != shown:
-                shown = tenth
-                size = f"{done / 10**6:,.0f} of {total / 10**6:,.0f} MB"
-                progress(f"Fetching the {profile.kind} {ref.repo_id}: {size}")
+    def on_progress(files: int, all_files: int, done: int, total: int) -> None:
+        nonlocal shown
+        tenth = 10 * done // max(total, 1)
+        if total >= _LARGE and tenth != shown:
+            shown = tenth
+            size = f"{done / 10**6:,.0f} of {total / 10**6:,.0f} MB"
+            progress(f"Fetching the {profile.kind} {ref.repo_id}: {size}")
 
-        _stored[key] = obtain_files(ref, profile, private=private, on_progress=on_progress)
-    return _stored[key]
+    return obtain_files(ref, profile, private=private, on_progress=on_progress)
 
 
 def _unpinned(text: str, ref: HubRef, directory: Path, *, private: bool) -> UsageError:
@@ -150,8 +119,12 @@ def _unpinned(text: str, ref: HubRef, directory: Path, *, private: bool) -> Usag
     )
 
 
-def read_checkpoint(directory: Path) -> Checkpoint:
+def read_checkpoint(directory: Path, proven: Mapping[str, str] | None = None) -> Checkpoint:
     """Check the files of a checkpoint in a local directory.
+
+    Args:
+        directory: The directory.
+        proven: The hashes of its files, if somebody has read the gigabytes already.
 
     Raises:
         UsageError: There is no such directory, or a file is missing.
@@ -178,36 +151,8 @@ def read_checkpoint(directory: Path) -> Checkpoint:
         _check_steps(directory, name, names)
     read_sidecar(directory)
     files = [name for name in names if name.endswith((".json", ".safetensors"))]
-    return Checkpoint(directory.resolve(), {name: hash_once(directory / name) for name in files})
-
-
-def policy_of(
-    checkpoint: Checkpoint, args: Mapping[str, Argument], models: Mapping[str, Path] | None = None
-) -> PolicySource:
-    """Return the factory of a checkpoint's policy.
-
-    Args:
-        checkpoint: The checkpoint.
-        args: The user's `--policy-arg`.
-        models: The directories of the models that the checkpoint names, from `models.py`.
-
-    Raises:
-        UsageError: An argument is not one of a checkpoint.
-    """
-    for name in args:
-        if name not in ARGUMENTS:
-            raise UsageError(
-                f"--policy-arg {name} is not an argument of a checkpoint. Available: "
-                f"{', '.join(ARGUMENTS)}."
-            )
-    try:
-        read_conventions(args.get("conventions", {}))
-    except ContractError as exc:
-        raise UsageError(str(exc)) from exc
-    given = {name: value for name, value in args.items() if name != "models"}
-    if models:
-        given["models"] = {name: str(place) for name, place in models.items()}
-    return PolicySource(MODULE, "make_policy", {"directory": str(checkpoint.directory), **given})
+    hashes = {name: proven[name] if proven else hash_file(directory / name) for name in files}
+    return Checkpoint(directory.resolve(), hashes)
 
 
 def _read_json(directory: Path, name: str, names: list[str]) -> dict[str, Any]:
@@ -264,14 +209,3 @@ def _check_steps(directory: Path, name: str, names: list[str]) -> None:
                 f"{directory / name} has a step that names a Python class, "
                 f"{str(step.get('class'))[:80]!r}. Only LeRobot's registered steps are loaded."
             )
-
-
-def hash_once(path: Path) -> str:
-    """Return the hash of a file; gigabytes are read once per run."""
-    status = path.stat()
-    return _hash_unchanged(str(path), status.st_size, status.st_mtime_ns)
-
-
-@lru_cache(maxsize=256)
-def _hash_unchanged(path: str, size: int, changed: int) -> str:
-    return hash_file(Path(path))

@@ -5,9 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from envhub.errors import ContractError
-from envhub.policies.caller import PolicyCaller
-from envhub.policies.contract import Context
-from envhub.policies.load import ObservationView, context_of, make_caller
 from envhub.wire.frames import Channel
 from envhub.wire.memory import Buffers
 from envhub.wire.messages import (
@@ -23,6 +20,9 @@ from envhub.wire.messages import (
 )
 from envhub.wire.spaces import Spaces, decode_space, decode_spaces
 from envhub.wire.values import portable
+from envhub.worker.policy.caller import PolicyCaller
+from envhub.worker.policy.contract import Context
+from envhub.worker.policy.load import ObservationView, context_of, make_caller
 from envhub.worker.replies import answer_with, failure
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from envhub.policies.contract import Context
 from envhub.types import Outlier
+from envhub.worker.policy.contract import Context
 
 DEVIATIONS = 10.0
 """Standard deviations from the mean that are far: a robot's joints stay within three."""

@@ -3,10 +3,12 @@
 import json
 
 import pytest
+from envhub_lerobot.checkpoint import find_checkpoint
+from envhub_lerobot.provider import provide
+from envhub_lerobot.sidecar import read_sidecar
 
 from envhub.errors import ContractError, UsageError
-from envhub.policies.checkpoint import Checkpoint, find_checkpoint, policy_of
-from envhub.policies.sidecar import read_sidecar
+from envhub.policies.provider import Wanted
 
 STEPS = json.dumps({"name": "p", "steps": []})
 FILES = {
@@ -56,11 +58,13 @@ def test_others_are_refused_before_the_run(place, content, words):
     assert [word for word in words if word not in str(caught.value)] == []
 
 
-def test_conventions_of_the_command_line(tmp_path):
-    checkpoint = Checkpoint(tmp_path)
-    given = {"conventions": "gripper=width,control_hz=20"}
-    assert policy_of(checkpoint, given).args["conventions"] == given["conventions"]
+def test_conventions_of_the_command_line(place):
+    def given(conventions):
+        return provide(str(place), Wanted(args={"conventions": conventions})).factory_args
+
+    text = "gripper=width,control_hz=20"
+    assert given(text)["conventions"] == text
     with pytest.raises(UsageError, match=r"--policy-arg: the convention gripper is 'wide', which"):
-        policy_of(checkpoint, {"conventions": "gripper=wide"})
+        given("gripper=wide")
     with pytest.raises(UsageError, match="must be written key=value,key=value"):
-        policy_of(checkpoint, {"conventions": "gripper"})
+        given("gripper")

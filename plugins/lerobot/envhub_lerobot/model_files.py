@@ -4,17 +4,16 @@ Runs in the host.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from envhub.errors import ContractError, SourceUnavailable
-from envhub.policies.checkpoint import fetch_files, hash_once
+from envhub.policies.provider import Say
 from envhub.refs import HubRef
+from envhub.sources.fingerprint import hash_file
 from envhub.sources.profiles import MODEL, TOKENIZER
-
-Say = Callable[[str], None]
+from envhub_lerobot.checkpoint import fetch_files
 
 ARGUMENT = "models"
 """The `--policy-arg` that says where models are, `name@commit,name=directory,...`."""
@@ -40,10 +39,6 @@ class Model:
     """The hash of each file, by its path."""
     repo: str | None = None
     commit: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Describe it for `run.json`."""
-        return {"repo": self.repo, "commit": self.commit, "files": dict(self.files)}
 
 
 def obtain_model(
@@ -96,7 +91,7 @@ def _local(directory: Path, use: Use) -> Model:
             f"{directory} has {code[0]}, which is code; only data is read for a checkpoint. Copy "
             "the other files to a directory of their own, and name that."
         )
-    return Model(directory, {p.name: hash_once(p) for p in paths if profile.wants(p.name)})
+    return Model(directory, {p.name: hash_file(p) for p in paths if profile.wants(p.name)})
 
 
 def _refuse_code(name: str, model: Model) -> None:

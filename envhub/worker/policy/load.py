@@ -8,34 +8,34 @@ import numpy as np
 from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.loader import load_object, load_source
-from envhub.policies.caller import PolicyCaller
-from envhub.policies.contract import Context, make_rng
 from envhub.types import FileSource, PolicySource
 from envhub.wire.messages import EpisodeInfo
 from envhub.wire.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
+from envhub.worker.policy.caller import PolicyCaller
+from envhub.worker.policy.contract import Context, make_rng
 
 R = TypeVar("R")
 
 
-def make_caller(policy: PolicySource, benchmark: Benchmark, spaces: Spaces) -> PolicyCaller:
+def make_caller(
+    source: PolicySource | Callable[..., object], benchmark: Benchmark, spaces: Spaces
+) -> PolicyCaller:
     """Make a policy.
 
     Args:
-        policy: The place of its factory.
+        source: The place of its factory, or the factory of a program.
         benchmark: The benchmark that it acts in.
         spaces: The spaces of raw observations and of actions.
     """
-    factory: Any = _find_factory(policy)
+    factory: Any = _find_factory(source) if isinstance(source, PolicySource) else source
     if not callable(factory):
+        assert isinstance(source, PolicySource)
         type_name = type(factory).__name__
         raise ContractError(
-            f"{policy.name!r} is a {type_name}, not a function that makes a policy."
+            f"{source.name!r} is a {type_name}, not a function that makes a policy."
         )
-    return wrap_policy(factory(benchmark, *spaces, **policy.args), spaces)
-
-
-def wrap_policy(made: Any, spaces: Spaces) -> PolicyCaller:
-    """Make the caller of a policy that is made already."""
+    args = source.args if isinstance(source, PolicySource) else {}
+    made = factory(benchmark, *spaces, **args)
     return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1])
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from envhub.arguments import check_path, check_whole
 from envhub.conventions import Convention
 from envhub.errors import RuntimeUnavailable, UsageError
-from envhub.policies.checkpoint import read_checkpoint
-from envhub.policies.lerobot import LeRobotPolicy, load_policy
-from envhub.policies.lerobot_features import read_rename
 from envhub.runtime.pythons import installed_here
+from envhub_lerobot.checkpoint import read_checkpoint
+from envhub_lerobot.features import read_rename
+from envhub_lerobot.policy import LeRobotPolicy, load_policy
+from envhub_lerobot.provider import describe_loaded
 
 _BESIDE = (3, 12)
 """The first Python for which there is a LeRobot that can share an environment with EnvHub: 0.6."""
@@ -68,7 +69,7 @@ def load_lerobot_policy(
         rename=names,
         conventions=conventions or "",
     )
-    policy.checkpoint = checkpoint
+    policy.provided = describe_loaded(checkpoint)
     return policy
 
 

@@ -4,19 +4,22 @@ import json
 import shutil
 
 import pytest
-
-from envhub.errors import ContractError, RunDirectoryError, SourceUnavailable, UsageError
-from envhub.policies.checkpoint import find_checkpoint
-from envhub.policies.find import find_policy
-from envhub.policies.hub_names import replace_names
-from envhub.policies.models import (
-    describe_checkpoint,
+from envhub_lerobot.checkpoint import find_checkpoint
+from envhub_lerobot.hub_names import replace_names
+from envhub_lerobot.models import (
+    describe,
     obtain_models,
     pin_models,
     read_names,
     recorded_pins,
 )
-from envhub.results.manifest import check_same, describe_policy
+from envhub_lerobot.provider import provide
+
+from envhub.errors import ContractError, RunDirectoryError, SourceUnavailable, UsageError
+from envhub.evaluation.format_1 import describe_policy
+from envhub.policies.find import read_policy
+from envhub.policies.provider import Wanted
+from envhub.results.manifest import check_same
 
 WEIGHTS = (2).to_bytes(8, "little") + b"{}"
 VLM = "maker/vlm"
@@ -100,9 +103,12 @@ def test_only_data_is_fetched(checkpoint, vlm, hub, weights, files):
     assert (model.repo, model.commit) == (VLM, vlm)
     fetched = {request.path.rpartition("/")[2] for request in hub.requests}
     assert not fetched & {"pytorch_model.bin", "modeling.py", "template.jinja"}
-    recorded = describe_checkpoint(found, {"models": f"{VLM}@{vlm}"})["models"]
-    assert recorded == {VLM: {"repo": VLM, "commit": vlm, "files": dict(model.files)}}
-    assert recorded_pins({"models": recorded}) == {"models": f"{VLM}@{vlm}"}
+    hashes, details = describe(found, {VLM: model})
+    recorded = details["models"]
+    assert recorded == {VLM: {"repo": VLM, "commit": vlm}}
+    named = {f"{VLM}/{path}": value for path, value in model.files.items()}
+    assert hashes == {**found.files, **named}
+    assert recorded_pins(details) == {"models": f"{VLM}@{vlm}"}
     for commit in ("main", f"{vlm},{VLM}=/tmp", f"{vlm} "):  # of a run of somebody else
         assert recorded_pins({"models": {VLM: {**recorded[VLM], "commit": commit}}}) == {}
 
@@ -110,9 +116,9 @@ def test_only_data_is_fetched(checkpoint, vlm, hub, weights, files):
 def test_the_process_gets_directories_instead_of_names(checkpoint, vlm):
     found = checkpoint({"vlm_model_name": VLM}, {"tokenizer_name": VLM})
     args = {"models": f"{VLM}@{vlm}", "threads": 1}
-    source, _ = find_policy(f"lerobot:{found.directory}", None, None, args)
+    source = provide(str(found.directory), Wanted(args=args))
     place = str(obtain_models(found, args)[VLM].directory)
-    assert source.args == {
+    assert source.factory_args == {
         "directory": str(found.directory),
         "threads": 1,
         "models": {VLM: place},
@@ -123,12 +129,11 @@ def test_the_process_gets_directories_instead_of_names(checkpoint, vlm):
 
 def test_another_commit_is_another_question(checkpoint, vlm, hub, tmp_path):
     found = checkpoint({"vlm_model_name": VLM, "load_vlm_weights": False})
-    text = f"lerobot:{found.directory}"
 
     def described(commit):
-        args = {"models": f"{VLM}@{commit}"}
-        policy = describe_policy(text, find_policy(text, None, None, args)[0], args)
-        return {"policy": {**policy, "args": {}}}
+        policy = read_policy(f"lerobot:{found.directory}", {"models": f"{VLM}@{commit}"})
+        said = describe_policy(policy.obtain(Wanted()).identify())
+        return {"policy": {**said, "args": {}}}
 
     newer = hub.commit(VLM, {"tokenizer.json": b'{"newer": 1}'})
     check_same(described(vlm), described(vlm), tmp_path)
@@ -149,7 +154,8 @@ def test_files_of_ones_own(checkpoint, hub, tmp_path):
         ["tokenizer.json"],
     )
     assert hub.requests == []
-    assert recorded_pins(describe_checkpoint(found, args)) == {}  # a directory is named again
+    _, details = describe(found, obtain_models(found, args))
+    assert recorded_pins(details) == {}  # a directory is named again
     (tmp_path / "mine/modeling.py").write_text("raise SystemExit")
     with pytest.raises(ContractError, match=r"has modeling.py, which is code"):
         obtain_models(found, args)
@@ -241,6 +247,6 @@ def test_arguments_that_cannot_be_meant(checkpoint, hub, tmp_path, given, words)
 def test_a_checkpoint_without_names_takes_no_models(checkpoint, hub, tmp_path):
     found = checkpoint({})
     assert pin_models(found, {"batch": 2}, tmp_path) == {"batch": 2}
-    assert "models" not in describe_checkpoint(found, {})
+    assert "models" not in provide(str(found.directory), Wanted()).details
     with pytest.raises(UsageError, match=r"does not name 'maker/vlm'. It names: nothing\."):
         pin_models(found, {"models": f"{VLM}@{'0' * 40}"}, tmp_path)

@@ -13,12 +13,13 @@ from typing import Any
 from envhub.errors import ContractError, SourceUnavailable, UsageError
 from envhub.files import expand_home
 from envhub.options import Argument
-from envhub.policies.checkpoint import CONFIG, PROCESSORS, Checkpoint
-from envhub.policies.hub_names import FIELDS, needs_weights
-from envhub.policies.model_files import ARGUMENT, Model, Say, Use, obtain_model, unavailable
+from envhub.policies.provider import Say
 from envhub.refs import HubRef
 from envhub.sources.fetch import resolve
 from envhub.sources.hub import Hub
+from envhub_lerobot.checkpoint import CONFIG, PROCESSORS, Checkpoint
+from envhub_lerobot.hub_names import FIELDS, needs_weights
+from envhub_lerobot.model_files import ARGUMENT, Model, Use, obtain_model, unavailable
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _PINNED = re.compile(rf"({_REPO.pattern})@([0-9a-f]{{40}})", re.ASCII)
@@ -80,33 +81,39 @@ def obtain_models(
         ContractError: A model brings code.
     """
     uses = read_names(checkpoint)
-    pinned = pin_models(checkpoint, args, Path(), private=private)
-    places = _read_argument(pinned.get(ARGUMENT, ""), uses, Path())
+    places = _read_argument(args.get(ARGUMENT, ""), uses, Path())
     return {
         name: obtain_model(name, place, uses[name], private=private, progress=progress)
         for name, place in places.items()
     }
 
 
-def recorded_pins(recorded: Mapping[str, Any]) -> dict[str, Argument]:
+def recorded_pins(details: Mapping[str, Any]) -> dict[str, Argument]:
     """Return the argument for the commits that a run recorded of the models of its checkpoint.
 
     Commits only, in one word each: another's run directory does not choose directories of this
     machine.
 
     Args:
-        recorded: What `describe_checkpoint` returned.
+        details: What the run recorded, from `describe`.
     """
-    models = recorded.get("models", {}).items()
+    models = details.get("models", {}).items()
     pins = [f"{name}@{model['commit']}" for name, model in models if model["repo"] == name]
     pins = [pin for pin in pins if _PINNED.fullmatch(pin)]
     return {ARGUMENT: ",".join(pins)} if pins else {}
 
 
-def describe_checkpoint(checkpoint: Checkpoint, args: Mapping[str, Argument]) -> dict[str, Any]:
-    """Describe a checkpoint and the models that it names for `run.json`."""
-    models = {name: model.to_json() for name, model in obtain_models(checkpoint, args).items()}
-    return {**checkpoint.to_json(), **({"models": models} if models else {})}
+def describe(
+    checkpoint: Checkpoint, models: Mapping[str, Model]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return what a run records of a checkpoint and its models: hashes by name, and the rest.
+
+    The names of a model's files begin with the model's name; a checkpoint's own have no `/`.
+    """
+    named = {f"{name}/{path}": h for name, m in models.items() for path, h in m.files.items()}
+    places = {name: {"repo": m.repo, "commit": m.commit} for name, m in models.items()}
+    details: dict[str, Any] = {"repo": checkpoint.repo, "commit": checkpoint.commit}
+    return {**checkpoint.files, **named}, {**details, **({"models": places} if places else {})}
 
 
 def read_names(checkpoint: Checkpoint) -> dict[str, Use]:

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from envhub_lerobot.features import compare
 from gymnasium import spaces
 
 from envhub.errors import ContractError
-from envhub.policies.lerobot_features import compare
 
 SPACE = spaces.Dict(
     {

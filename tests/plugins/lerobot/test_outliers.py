@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from envhub_lerobot.outliers import OutlierFinder, limits_of, state_statistics
 
-from envhub.policies.contract import Context
-from envhub.policies.outliers import OutlierFinder, limits_of, state_statistics
 from envhub.types import Outlier
+from envhub.worker.policy.contract import Context
 
 STATE = "observation.state"
 STATS = {

@@ -9,9 +9,9 @@ from gymnasium.spaces import Space
 
 from envhub.errors import ContractError
 from envhub.observations import to_lerobot
-from envhub.policies.contract import PADDING, Context, facts_of, make_rng
 from envhub.types import Outlier, PolicyFacts
 from envhub.wire.values import Array
+from envhub.worker.policy.contract import PADDING, Context, facts_of, make_rng
 
 Chunks = Array | list[Array]
 """One chunk of actions per row; a list if their lengths differ."""

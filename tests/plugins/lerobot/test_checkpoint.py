@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from envhub_lerobot.checkpoint import find_checkpoint
+from envhub_lerobot.provider import provide
 from support.paths import ASSETS
 
 import envhub
@@ -16,7 +18,7 @@ from envhub.errors import (
     SourceUnavailable,
     UsageError,
 )
-from envhub.policies.checkpoint import find_checkpoint, policy_of
+from envhub.policies.provider import Wanted
 
 WEIGHTS = (2).to_bytes(8, "little") + b"{}"
 STEPS = json.dumps({"name": "p", "steps": [{"registry_name": "device_processor", "config": {}}]})
@@ -52,12 +54,10 @@ def test_a_checkpoint_is_the_hashes_of_its_files(checkpoint, monkeypatch):
     monkeypatch.setenv("HOME", str(place.parent))
     for text in ("lerobot:./checkpoint", "lerobot:checkpoint", "lerobot:~/checkpoint"):
         assert find_checkpoint(text) == found
-    assert find_checkpoint(found.path) == found
-    source = policy_of(found, {"batch": 8})
-    assert (source.module, source.args) == (
-        "envhub.policies.lerobot",
-        {"directory": str(place), "batch": 8},
-    )
+    assert find_checkpoint(f"lerobot:{found.place}") == found
+    answer = provide("./checkpoint", Wanted(args={"batch": 8}))
+    assert answer.factory_args == {"directory": str(place), "batch": 8}
+    assert (answer.place, answer.args, answer.files) == (str(place), {"batch": 8}, found.files)
 
 
 def test_a_changed_file_has_another_hash(checkpoint):
@@ -153,10 +153,11 @@ def test_a_checkpoint_of_the_hub(publish, checkpoint):
     commit = publish({**GOOD, "training_state.pt": b"pickled", "code.py": b"raise SystemExit"})
     found = find_checkpoint(f"lerobot:user/checkpoint@{commit}")
     assert (found.repo, found.commit) == ("user/checkpoint", commit)
-    assert found.path == f"lerobot:user/checkpoint@{commit}"
+    assert found.place == f"user/checkpoint@{commit}"
     assert found.files == find_checkpoint(f"lerobot:{checkpoint()}").files
     assert sorted(p.name for p in found.directory.iterdir()) == sorted(found.files)
-    assert found.to_json()["commit"] == commit
+    details = provide(found.place, Wanted()).details
+    assert details == {"repo": "user/checkpoint", "commit": commit}
 
 
 @pytest.mark.parametrize("revision", ["", "@main"])
@@ -181,7 +182,7 @@ def test_a_checkpoint_that_does_not_exist(publish):
 
 def test_arguments_of_a_checkpoint(checkpoint):
     with pytest.raises(UsageError, match="--policy-arg bach is not an argument of a checkpoint"):
-        policy_of(find_checkpoint(f"lerobot:{checkpoint()}"), {"bach": 8})
+        provide(str(checkpoint()), Wanted(args={"bach": 8}))
 
 
 def test_a_program_without_lerobot(checkpoint):
@@ -218,7 +219,7 @@ def test_a_program_that_names_no_checkpoint(tmp_path):
 def test_an_interpreter_without_lerobot(checkpoint, tmp_path):
     """EnvHub's own environment has none: LeRobot 0.4.4 wants an older client of the Hub."""
     policy = f"lerobot:{checkpoint()}"
-    with pytest.raises(RuntimeUnavailable, match=r"needs LeRobot, which .*--policy-python PATH"):
+    with pytest.raises(RuntimeUnavailable, match=r"needs lerobot>=0.4.4; .*--policy-python PATH"):
         envhub.evaluate(f"{ASSETS}/run_walk", policy, out=tmp_path / "run")
     with pytest.raises(RuntimeUnavailable, match=r"lerobot \(none\); .*pip install 'lerobot>=0.4"):
         envhub.evaluate(
