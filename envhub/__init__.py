@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from envhub.results.run import open_run as open_run
     from envhub.results.summary import Summary as Summary
     from envhub.vector.close_envs import close_envs as close_envs
-    from envhub.worker.normalize import normalize as normalize
+    from envhub.wire.normalize import normalize as normalize
 
 __version__ = "0.1.0"
 
@@ -53,7 +53,7 @@ _HOMES = {
     "hookimpl": "envhub.hookspecs",
     "load_lerobot_policy": "envhub.policies.lerobot_program",
     "make_env": "envhub.api",
-    "normalize": "envhub.worker.normalize",
+    "normalize": "envhub.wire.normalize",
     "open_run": "envhub.results.run",
     "replay": "envhub.api",
     "report": "envhub.results.report.page",

@@ -1,6 +1,7 @@
 """What a comparison of two runs shows, in sentences. Pure."""
 
 from envhub.results.compare import ALPHA, Comparison
+from envhub.text import pluralize
 
 
 def conclude(found: Comparison, margin: float | None) -> list[str]:
@@ -8,10 +9,10 @@ def conclude(found: Comparison, margin: float | None) -> list[str]:
     interval = f"[{100 * found.ci_low:+.1f}, {100 * found.ci_high:+.1f}]"
     n = sum(task.n_b for task in found.tasks)
     if found.paired:
-        how = f"exact McNemar, {n} pairs: {found.only_b} only B, {found.only_a} only A"
+        how = f"exact McNemar, {pluralize(n, 'pair')}: {found.only_b} only B, {found.only_a} only A"
     else:
         n_a = sum(task.n_a for task in found.tasks)
-        how = f"Fisher, unpaired: {n_a} episodes of A, {n} of B"
+        how = f"Fisher, unpaired: {pluralize(n_a, 'episode')} of A, {n} of B"
     amount = (
         f"{points(abs(found.difference)).lstrip('+')} points {interval}, p = {p_value(found.p)}"
     )

@@ -10,11 +10,12 @@ from envhub.policies.caller import PolicyCaller
 from envhub.policies.contract import Context
 from envhub.policies.load import ObservationView, context_of
 from envhub.wire.messages import Play, Played
+from envhub.wire.normalize import AnyEnv
+from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import AnySpace
 from envhub.wire.values import Array, portable
-from envhub.worker.envcalls import success_of, take_step
+from envhub.worker.envcalls import take_step
 from envhub.worker.leaves import Reader, readers
-from envhub.worker.normalize import AnyEnv
 
 Leaves = Collection[str] | None
 """Paths of an observation's leaves; None = all."""

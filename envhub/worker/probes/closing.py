@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from envhub.wire.normalize import AnyEnv
 from envhub.worker.envcalls import take_reset, take_step
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.probes.notes import Notes, describe
 from envhub.worker.probes.subject import Subject
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import leaf_keys, leaves
 from envhub.worker.envcalls import take_reset, take_step
 from envhub.worker.leaves import observers
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.probes.notes import Notes, describe
 from envhub.worker.probes.subject import Subject
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from envhub.errors import EnvHubError
 from envhub.observations import features
+from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import encode_space
 from envhub.worker.attributes import horizon_of
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.probes.notes import Notes, describe
 from envhub.worker.probes.subject import Subject
 
