@@ -305,8 +305,8 @@ require_option = click.option(
     multiple=True,
     metavar="'[NAME.]FIELD>=NUMBER'",
     callback=lambda _ctx, _param, texts: _requirements(texts),
-    help="End with exit code 1 unless the results are so: rate, ci_low, mean_return ... overall, "
-    "or of a suite or task; rates are fractions. Repeatable.",
+    help="End with exit code 1 unless every requirement is met: rate, ci_low, mean_return ... "
+    "overall, or of a suite or task; rates are fractions. Repeatable.",
 )
 
 

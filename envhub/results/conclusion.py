@@ -49,8 +49,8 @@ def _hopeless(found: Comparison) -> str | None:
     if not found.paired or len(found.tasks) == 1 or 2 / 2**most <= needed:
         return None
     return (
-        f"With {most} pairs a task, no single one of {len(found.tasks)} tasks can show a "
-        "difference; only all together can."
+        f"With {pluralize(most, 'pair')} per task, only the overall comparison can reach "
+        "significance."
     )
 
 

@@ -110,7 +110,7 @@ def test_sentences():
     )
     assert dropped.startswith("1 pair does not count")
     assert dropped.endswith("with it the difference is +10.0 to +35.0 points.")
-    assert hopeless.startswith("With 4 pairs a task, no single one of 2 tasks can show")
+    assert hopeless.startswith("With 4 pairs per task, only the overall comparison can reach sig")
     assert left_out == "Not compared: odd."
     assert margin == "It is shown that B is not worse than A by more than 10 points."
 
