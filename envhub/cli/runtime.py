@@ -14,6 +14,7 @@ from envhub.runtime import build_cache
 from envhub.runtime.provision import build, file_requirements, rebuild_line, requirements_of
 from envhub.runtime.resolve import forget
 from envhub.runtime.venv import KIND
+from envhub.text import align, pluralize
 from envhub.types import Interpreter, PluginSource, WorkerSpec
 
 _MB = 10**6
@@ -48,7 +49,7 @@ def show(*, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"runtimes": runtimes}, indent=2))
         return
-    click.echo("\n".join(map(_line, runtimes)) if runtimes else "No runtimes are built.")
+    click.echo(_as_text(runtimes) if runtimes else "No runtimes are built.")
 
 
 @command.command("build")
@@ -157,6 +158,10 @@ def _build_of_hub(
     )
 
 
+def _as_text(runtimes: list[dict[str, Any]]) -> str:
+    return "\n".join(map(one_line, align([_row(facts) for facts in runtimes], right=(1, 4))))
+
+
 def _facts(built: build_cache.Built) -> dict[str, Any]:
     about = built.about
     return {
@@ -171,9 +176,9 @@ def _facts(built: build_cache.Built) -> dict[str, Any]:
     }
 
 
-def _line(facts: dict[str, Any]) -> str:
+def _row(facts: dict[str, Any]) -> list[str]:
     size = f"{facts['bytes'] / _MB:,.0f} MB"
-    packages = f"{len(facts['packages'])} packages"
-    parts = (facts["key"], f"{size:>9}", facts["built"], facts["python"], packages)
-    shown = "  ".join(str(part or "-") for part in parts)
-    return one_line(f"{shown}  {facts['state']:<7}  {facts['for'] or '-'}")
+    packages = pluralize(len(facts["packages"]), "package")
+    names = ("built", "python", "state", "for")
+    built, python, state, user = (str(facts[name] or "-") for name in names)
+    return [facts["key"], size, built, python, packages, state, user]

@@ -8,10 +8,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from envhub.wire.normalize import AnyEnv
 from envhub.worker.check.notes import Notes, describe
 from envhub.worker.check.subject import Subject
 from envhub.worker.envcalls import take_reset, take_step
-from envhub.worker.normalize import AnyEnv
 
 _WARM_UP = 2
 """Cycles in which caches may fill."""

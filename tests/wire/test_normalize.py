@@ -13,7 +13,7 @@ from support.reaching import Batched, QuacksLikeEnv, QuacksLikeVectorEnv, Reach
 
 from envhub.errors import ContractError, InvalidEnvs
 from envhub.vector.close_envs import close_envs
-from envhub.worker.normalize import arrange, normalize, vectorize
+from envhub.wire.normalize import arrange, normalize, vectorize
 
 
 class Wide(Reach):
