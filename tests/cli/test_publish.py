@@ -149,8 +149,10 @@ LATER = {
 }
 
 
-@pytest.mark.parametrize("when", LATER)
-@pytest.mark.parametrize("place", ["", "mine", "."])
+@pytest.mark.parametrize(
+    ("when", "place"),
+    [("when an env is made", ""), ("at a reset", "mine"), ("at a reset", ".")],
+)
 def test_a_benchmark_that_imports_what_is_left_out(hub, mine, tmp_path, when, place):
     """Also where PYTHONPATH leads to the directory, which nobody else has."""
     for folder in (tmp_path / "runs", mine / "runs"):

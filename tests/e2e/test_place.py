@@ -8,6 +8,7 @@ import pytest
 from support.attacks import envhub as run
 from support.needs import SANDBOXES, needs_egl, needs_metaworld, needs_osmesa
 from support.notes import bring_notes
+from support.paths import ROOT
 
 import envhub
 from envhub.errors import UsageError
@@ -158,6 +159,17 @@ def test_a_gl_failure_ends_with_one_sentence(local, command):
     assert done.returncode == 4
     assert done.stderr.endswith(f"\n{GL_HINT}\n"), done.stderr
     assert "Traceback" not in done.stderr
+
+
+# Modules
+
+
+def test_what_lies_beside_envhub_in_a_checkout_is_not_found(local):
+    """`make demo` leaves `runs` there, and a benchmark that lacks such a module would work."""
+    assert (ROOT / "tests" / "support").is_dir()
+    done = run("info", local(head="import tests.support"))
+    assert done.returncode == 4
+    assert "No module named 'tests'" in done.stderr
 
 
 # Caches

@@ -19,6 +19,7 @@ from support.notes import bring_notes
 from support.run_tools import snapshot
 
 from envhub import open_run
+from envhub.removal import remove_tree
 from envhub.results.seal import key_path
 
 MARK = """
@@ -53,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)
+    remove_tree(place)  # with the store's snapshots, which are read-only
     place.mkdir()
     monkeypatch.setenv("ENVHUB_HOME", str(place / "home"))
     bring_notes(place / "home")
