@@ -32,8 +32,9 @@ $(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyprojec
 	@$(BIN)/python -m compileall -q envhub plugins  # workers keep nothing that they compile
 	@touch $@
 
-$(READY): $(BASE)
-	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[dev]'
+$(READY): $(BASE) plugins/localhub/pyproject.toml
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
+	  --editable '.[dev]' --editable plugins/localhub
 	@touch $@
 
 DOCS := .venv/.docs

@@ -24,7 +24,7 @@ from envhub.errors import ExitCode
 from envhub.options import Argument, Limits, SourceOptions
 
 if TYPE_CHECKING:
-    from envhub.testing.conformance import Report, Result
+    from envhub.check import Report, Result
 
 _COLORS = {"passed": "green", "failed": "red", "skipped": "yellow"}
 
@@ -76,8 +76,8 @@ def command(
         envhub check ./my_env --quick
         envhub check ./my_env --task reach-red --card README.md
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    from envhub.testing.conformance import check_benchmark  # commands must start fast
-    from envhub.testing.conformance.settings import keywords_of
+    from envhub.check import check_benchmark  # commands must start fast
+    from envhub.check.settings import keywords_of
 
     report = check_benchmark(
         ref,
@@ -92,7 +92,7 @@ def command(
         **keywords_of(options),
     )
     if card is not None:
-        from envhub.testing.conformance.card import fill_card
+        from envhub.check.report import fill_card
 
         fill_card(card, report)
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else _as_text(report))
@@ -106,7 +106,7 @@ def _show_progress(text: str) -> None:
 
 
 def _as_text(report: "Report") -> str:
-    from envhub.testing.conformance import CHECKS
+    from envhub.check import CHECKS
 
     width = max(len(check.name) for check in CHECKS)
     lines: list[str] = []
@@ -145,7 +145,7 @@ def _explained(result: "Result") -> list[str]:
 
 
 def _figures(report: "Report") -> list[str]:
-    from envhub.testing.conformance.card import figure_table
+    from envhub.check.report import figure_table
 
     titles, rows = figure_table(report)
     if not titles:

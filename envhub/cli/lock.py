@@ -32,7 +32,7 @@ def command(ref: str, *, out: Path, private: bool) -> None:
     if not isinstance(parsed, HubRef):
         raise UsageError(f"{ref} is not a Hub reference; only those can be locked.")
     if not parsed.pinned:
-        parsed = resolve(parsed, Hub(private=private)).ref
+        parsed = resolve(parsed, Hub(private=private))
         message(f"{ref} is currently {parsed}.")
     stored = obtain(parsed, private=private, on_progress=show_download)
     pins = _pins(parsed, stored)

@@ -142,7 +142,7 @@ def _build_of_hub(
     from envhub.sources.lock import check_lock, locked_pins
 
     if not ref.pinned:
-        resolved = resolve(ref, Hub(private=private)).ref
+        resolved = resolve(ref, Hub(private=private))
         message(f"{ref} is currently {resolved}.")
         ref = resolved
     stored = obtain(ref, private=private, on_progress=show_download)

@@ -44,7 +44,7 @@ def check_requirements(requirements: Sequence[Requirement], run: Run) -> None:
     """Say which requirements the results do not meet, and end with exit code 1 if there are any."""
     if not requirements:
         return
-    said = failures(requirements, run.summary())
+    said = failures(requirements, run.summary(), *run.cases())
     if not run.complete:
         said.append("The run is not complete.")
     for text in said:

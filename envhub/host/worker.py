@@ -362,7 +362,7 @@ class Worker:
     @property
     def _sandboxed(self) -> bool:
         confinement = self._confinement
-        return confinement is not None and confinement.sandbox != "none"
+        return confinement is not None and confinement.in_sandbox
 
     def _settle(self, outcome: "Reply | WorkerError") -> None:
         self.busy = False

@@ -29,7 +29,7 @@ from envhub.errors import SourceCorrupt
 from envhub.files import cache_home, discard_tree, settle_tree, staged_tree, write_whole
 from envhub.sources import fetched
 from envhub.sources.fetched import Known
-from envhub.sources.git import BrokenProof, object_id, pointer_id, walk
+from envhub.sources.git import BrokenProof, pointer_id, walk
 from envhub.sources.profiles import BENCHMARK, Profile
 
 Proof = Literal["git", "listing"]
@@ -191,11 +191,6 @@ def partials(repo: str, profile: Profile) -> list[Path]:
     return [
         path for path in base.glob(f"{_PARTIAL_PREFIX}{repo.replace('/', '--')}-*") if path.is_dir()
     ]
-
-
-def digests(content: bytes) -> tuple[str, str]:
-    """Return the sha256 and the git blob id of a file's bytes."""
-    return hashlib.sha256(content).hexdigest(), object_id("blob", content)
 
 
 def file_ids(path: Path, *, large: bool) -> tuple[str, str]:

@@ -232,7 +232,6 @@ class Session:
             env.render_mode,
             # robosuite's wrapper has None there
             self._portable_items({} if env.metadata is None else env.metadata, "metadata"),
-            selective=bool(self._observers),
         )
 
     def _attach(self, request: Attach) -> Done:
@@ -344,7 +343,7 @@ class Session:
         return play(request, self._player, env_side, self._turn)
 
     def _probe(self, request: Probe) -> Probed:
-        from envhub.worker.probes import answer_probe  # only `envhub check` asks
+        from envhub.worker.check import answer_probe  # only `envhub check` asks
 
         return answer_probe(request, self._loaded, self._plugins)
 

@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 from support.attacks import envhub as run_envhub
 from support.needs import SANDBOXES, needs_bubblewrap, needs_landlock, needs_prlimit
 from support.notes import bring_notes
@@ -22,7 +23,6 @@ from support.terminal import at_terminal
 import envhub
 from envhub import open_run
 from envhub.sandbox.differences import conditions, differences
-from envhub.testing.hub import faults
 
 REACH = DOCS / "examples" / "reach"
 ENVHUB = [sys.executable, "-c", "from envhub.cli import main; main()"]

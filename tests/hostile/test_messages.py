@@ -74,7 +74,7 @@ def vector(at="", trick="", n_envs=1, limits=PATIENT):
 @pytest.fixture(scope="module")
 def bystander():
     """Another vector environment of the same host."""
-    env = vector(n_envs=3)  # the third brings the fork server, which the hostile ones come from too
+    env = vector(n_envs=3)
     env.reset(seed=0)
     yield env
     env.close()

@@ -10,13 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 from support.attacks import env_file, envhub, python
 from support.notes import NOTES
 
 from envhub.files import set_writable
 from envhub.sources import store
 from envhub.testing import LocalHub
-from envhub.testing.hub import faults
 
 QUICK = ("--trust-remote-code", "--sandbox", "none", "--workers", "1", "--episodes", "1")
 
@@ -158,7 +158,7 @@ def poison(directory: Path, text: str, **changes: object) -> None:
     set_writable(place, writable=True)
     content = json.loads((place / "manifest.json").read_text())
     (directory / "env.py").write_text(text)
-    sha256, blob_id = store.digests(text.encode())
+    sha256, blob_id = store.file_ids(directory / "env.py", large=False)
     content["files"]["env.py"] |= {"sha256": sha256, "blob_id": blob_id, "size": len(text)}
     (place / "manifest.json").write_text(json.dumps(content | changes))
 

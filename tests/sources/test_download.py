@@ -6,13 +6,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 from support.relay import relay
 
 from envhub.errors import SourceUnavailable
 from envhub.refs import HubRef
 from envhub.sources import download, store
 from envhub.sources.fetch import obtain
-from envhub.testing.hub import faults
 
 
 def test_a_file_that_is_larger_than_listed_is_not_read(hub, ref, monkeypatch):

@@ -7,12 +7,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 
 from envhub.errors import SourceUnavailable, UsageError
 from envhub.sources.fetch import obtain
 from envhub.sources.http import may_follow
 from envhub.sources.hub import Hub, endpoint
-from envhub.testing.hub import faults
 
 
 @pytest.mark.parametrize(

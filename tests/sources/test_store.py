@@ -35,7 +35,7 @@ def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
             manifest.write_text(json.dumps(content))
         case "both":  # a manifest that agrees with the poisoned file
             file.write_text("import evil\n")
-            sha256, blob_id = store.digests(file.read_bytes())
+            sha256, blob_id = store.file_ids(file, large=False)
             content["files"]["env.py"] |= {
                 "sha256": sha256, "blob_id": blob_id, "size": file.stat().st_size,
             }  # fmt: skip

@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from envhub.machine.gl import Renders, probe_gl
-from envhub.sandbox.choose import trouble
+from envhub.sandbox.choose import why_unavailable
 
 APT = "apt-get install "
 LEROBOT = ".venv-lerobot"
@@ -79,12 +79,12 @@ def _glfw() -> str | None:
 def _bubblewrap() -> str | None:
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed"
-    problem = trouble("bubblewrap")
+    problem = why_unavailable("bubblewrap")
     return f"bubblewrap does not work here ({problem})" if problem else None
 
 
 def _landlock() -> str | None:
-    problem = trouble("landlock")
+    problem = why_unavailable("landlock")
     return f"Landlock does not work here ({problem})" if problem else None
 
 

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from envhub.testing.conformance import CHECKS
+from envhub.check import CHECKS
 from support.paths import ASSETS
 from support.run_tools import ENVHUB, variables
 

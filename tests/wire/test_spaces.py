@@ -43,7 +43,7 @@ def values_of(sample):
 def cross(space):
     """A space as the host sees it, through the bytes of a real answer."""
     spec = encode_space(space)
-    sent = Opened(1, spec, spec, None, {}, selective=False)
+    sent = Opened(1, spec, spec, None, {})
     received = decode_reply(encode(sent))
     assert isinstance(received, Opened)
     return decode_space(received.observation_space)

@@ -316,7 +316,7 @@ def tells_a_space_of_lies():
 
 def opened(observation):
     action = encode_space(Double.action_space)
-    return framed(encode(Opened(request().id, observation, action, None, {}, selective=False)))
+    return framed(encode(Opened(request().id, observation, action, None, {})))
 
 
 class Keeping(session.Buffers):
