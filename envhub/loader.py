@@ -5,21 +5,47 @@ a process is a worker if its `main` said so, and any other process refuses.
 """
 
 import importlib.util
+import pkgutil
 import sys
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from envhub.errors import ContractError
 from envhub.types import FileSource
+
+if TYPE_CHECKING:
+    from _typeshed.importlib import PathEntryFinderProtocol
 
 _in_worker = False
 
 
 def enter_worker() -> None:
-    """Say that this process is a worker, where foreign code may be executed."""
+    """Say that this process is a worker, where foreign code may be executed.
+
+    From the checkout of an editable installation it can import EnvHub, and nothing beside it.
+    """
     global _in_worker
     _in_worker = True
+    root = Path(__file__).parent.parent
+    finder = pkgutil.get_importer(str(root))
+    if finder is not None and (root / "pyproject.toml").exists():
+        sys.path_importer_cache[str(root)] = _OnlyEnvHub(finder)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnlyEnvHub:
+    """Finds EnvHub's package in a directory that also has `runs` and `tests`.
+
+    Without it a benchmark would work here that lacks a module of such a name.
+    """
+
+    finder: "PathEntryFinderProtocol"
+
+    def find_spec(self, name: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        return self.finder.find_spec(name, target) if name == "envhub" else None
 
 
 def load_source(source: FileSource) -> ModuleType:

@@ -12,6 +12,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
+from envhub.discovery import FINDERS
 from envhub.errors import RuntimeUnavailable
 from envhub.runtime.build_cache import ensure
 from envhub.runtime.installed import OWN
@@ -88,7 +89,7 @@ def _modules(distribution: metadata.Distribution) -> set[str]:
     listed = {
         file.parts[0].removesuffix(".py")
         for file in distribution.files or ()
-        if file.suffix == ".py" and not file.parts[0].startswith((".", "__editable__"))
+        if file.suffix == ".py" and not file.parts[0].startswith((".", *FINDERS))
     }
     own = {"envhub"} if distribution.metadata["Name"] == OWN else set()
     return {name for name in declared | listed | own if name.isidentifier()}

@@ -17,7 +17,7 @@ import pytest
 import envhub
 from envhub.sandbox import landlock
 from envhub.sandbox.inside import Protection
-from support.needs import needs_bubblewrap, needs_landlock, system_python
+from support.needs import ME, needs_bubblewrap, needs_landlock, system_python
 from support.processes import ending
 
 ROOT = Path(envhub.__file__).parent.parent
@@ -192,7 +192,7 @@ class Sandbox:
 
 def make_sandbox(kind: str, user: str, directory: Path) -> Sandbox:
     os.chmod(directory, 0o755)
-    if user == "me":
+    if user == ME:
         return Sandbox(kind, sys.executable, None, directory)
     return Sandbox(kind, system_python(), NOBODY, directory)
 
