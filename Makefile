@@ -6,10 +6,12 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # Processes that run tests; tests/conftest.py says what `auto` is.
 JOBS ?= auto
-# How often a test that fails is run again; the summary names it. CI: once, machines hiccup.
+# Which tests; empty: all.
+TESTS ?=
+# How often a test that fails is run again; the summary names it. .ci/run says it for CI.
 RERUNS ?= 0
 
-.PHONY: help setup demo test check docs pins bench soak clean
+.PHONY: help setup demo test test-root check docs pins bench soak clean
 help:
 	@echo "make demo   see scripted experts solve ten manipulation tasks, and watch an episode"
 	@echo "make test   run the tests; JOBS=1 one after the other"
@@ -30,8 +32,9 @@ $(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyprojec
 	@$(BIN)/python -m compileall -q envhub plugins  # workers keep nothing that they compile
 	@touch $@
 
-$(READY): $(BASE)
-	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[dev]'
+$(READY): $(BASE) plugins/localhub/pyproject.toml
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
+	  --editable '.[dev]' --editable plugins/localhub
 	@touch $@
 
 DOCS := .venv/.docs
@@ -95,7 +98,12 @@ demo: $(BASE)
 	@echo "$(CURDIR)/$(DEMO)/reach/report.html"
 
 test: $(TEST_NEEDS)
-	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --reruns=$(RERUNS) -rR
+	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --reruns=$(RERUNS) -rR $(TESTS)
+
+# Those that only root can run, in a clone that may be somebody else's: nothing is written there.
+test-root: $(READY)
+	PYTHONDONTWRITEBYTECODE=1 $(BIN)/pytest -m needs_root -p no:cacheprovider \
+	  --numprocesses=$(JOBS) --dist=worksteal --reruns=$(RERUNS) -rR
 
 check: $(READY) docs
 	$(BIN)/ruff check .

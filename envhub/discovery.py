@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 GROUP = "envhub"
 """The entry-point group of benchmarks: name = benchmark, value = light module with hooks."""
+FINDERS = ("__editable__", "_editable_impl_")
+"""How modules begin that setuptools or hatchling install to find an editable package."""
 LIMIT_VARIABLE = "ENVHUB_PLUGINS"
 """A comma-separated list of the plugins to use; unset: all that are installed."""
 

@@ -9,7 +9,6 @@ process.
 import errno
 import os
 import resource
-import select
 import signal
 import subprocess
 import sys
@@ -168,12 +167,10 @@ def restart(variables: Mapping[str, str]) -> NoReturn:
 class Child:
     """A long-lived child process, with a descriptor that becomes readable when it ends."""
 
-    def __init__(self, popen: "subprocess.Popen[bytes] | _Forked") -> None:
+    def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
         self._popen = popen
         self.pid = popen.pid
         self.pidfd = os.pidfd_open(popen.pid)
-        self.on_end: Callable[[], None] = lambda: None
-        """Called once, after the child was reaped."""
 
     def poll(self) -> int | None:
         """Return the exit status if the child has ended, else None."""
@@ -206,7 +203,6 @@ class Child:
         if self.pidfd >= 0:
             os.close(self.pidfd)
             self.pidfd = -1
-            self.on_end()
         return code
 
 
@@ -246,48 +242,6 @@ def spawn(
             raise
 
     return _spawner().call(start)
-
-
-def adopt(pid: int) -> Child:
-    """Return a child of this process that another process forked for it."""
-    return Child(_Forked(pid))
-
-
-class _Forked:
-    """The part of the interface of `Popen` that `Child` uses."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._code: int | None = None
-
-    def poll(self) -> int | None:
-        return self._take(os.WNOHANG)
-
-    def wait(self, timeout: float | None = None) -> int:
-        if timeout is not None and self.poll() is None:
-            pidfd = os.pidfd_open(self.pid)
-            try:
-                ended, _, _ = select.select([pidfd], [], [], timeout)
-            finally:
-                os.close(pidfd)
-            if not ended:
-                raise subprocess.TimeoutExpired(str(self.pid), timeout)
-        code = self._take(0)
-        assert code is not None
-        return code
-
-    def terminate(self) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGTERM)
-
-    def _take(self, options: int) -> int | None:
-        if self._code is None:
-            try:
-                pid, status = os.waitpid(self.pid, options)
-            except ChildProcessError:  # something else reaped it: its exit status is lost
-                pid, status = self.pid, 0
-            self._code = os.waitstatus_to_exitcode(status) if pid else None
-        return self._code
 
 
 def describe_exit(code: int) -> str:

@@ -69,6 +69,13 @@ class HubRef:
         """Whether the revision is a full commit, which alone never moves."""
         return self.revision is not None and _COMMIT.fullmatch(self.revision) is not None
 
+    @property
+    def commit(self) -> str:
+        """The commit of a pinned reference."""
+        if self.revision is None or not self.pinned:
+            raise ValueError(f"{self} is not pinned to a commit")
+        return self.revision
+
     def __str__(self) -> str:
         at = f"@{self.revision}" if self.revision is not None else ""
         return f"{self.repo_id}{at}:{self.path}" if self.path else f"{self.repo_id}{at}"

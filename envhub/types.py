@@ -44,6 +44,11 @@ class Confinement:
     memory_mb: int | None = None
     """Memory that all processes of a worker may use together."""
 
+    @property
+    def in_sandbox(self) -> bool:
+        """Whether the code is in a sandbox, and not in none because the user asked for that."""
+        return self.sandbox != "none"
+
 
 @dataclass(frozen=True, slots=True)
 class FileSource:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from support.leftovers import Leftovers
-from support.needs import commands, needs_git, reason_to_skip
+from support.needs import commands, needs_git, needs_of, reason_to_skip
 from support.notes import bring_notes, make_notes
 from support.paths import ASSETS
 from support.wheels import NEEDED, make_wheel, repack
@@ -57,9 +57,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(needs_git)
     # Soak runs are asked for by name: `pytest -m soak`.
     if "soak" not in (config.getoption("-m") or ""):
-        soaks = [item for item in items if item.get_closest_marker("soak")]
-        config.hook.pytest_deselected(items=soaks)
-        items[:] = [item for item in items if item not in soaks]
+        _deselect("soak", config, items)
+    # Where nothing may be skipped, root's own tests run as root: `make test-root`.
+    if REQUIRE_ALL and os.geteuid() != 0:
+        _deselect("needs_root", config, items)
+
+
+def _deselect(mark: str, config: pytest.Config, items: list[pytest.Item]) -> None:
+    marked = [item for item in items if item.get_closest_marker(mark)]
+    config.hook.pytest_deselected(items=marked)
+    items[:] = [item for item in items if not item.get_closest_marker(mark)]
 
 
 # What is missing
@@ -68,10 +75,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs something that this machine lacks."""
-    for mark in item.iter_markers("needs"):
-        for name in mark.args:
-            if reason := reason_to_skip(name):
-                pytest.skip(reason)
+    for name in needs_of(item):
+        if reason := reason_to_skip(name):
+            pytest.skip(reason)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,16 +1,22 @@
 """`envhub compare`: hold a run against another one, episode by episode."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from envhub.cli.options import debug_option, json_option, local_path
-from envhub.errors import ExitCode, printable
-from envhub.results.compare import Comparison, TaskComparison, compare
-from envhub.results.conclusion import conclude, p_value, points
+from envhub.errors import ExitCode, UsageError, printable
+from envhub.results.compare import Comparison, TaskComparison, compare, compare_groups
+from envhub.results.conclusion import conclude, conclude_groups, p_value, points
 from envhub.results.paste import describe_policy
 from envhub.results.run import Run, open_run
+from envhub.text import align
+
+_BETWEEN = "\x01"
+"""Stands for `--` between two groups; no path has it."""
 
 _HEAD = ("", "A", "B", "difference", "only A", "only B", "p", "adjusted")
 
@@ -21,9 +27,22 @@ class _Points(click.FloatRange):
     name = "number"
 
 
-@click.command("compare")
-@click.argument("a", metavar="A", callback=local_path)
-@click.argument("b", metavar="B", callback=local_path)
+class _Command(click.Command):
+    """Keeps the `--` between two groups of runs, which click itself would swallow."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [_BETWEEN if each == "--" else each for each in args])
+
+
+def _paths(
+    context: click.Context, parameter: click.Parameter, texts: Sequence[str]
+) -> tuple[Path, ...]:
+    paths = (local_path(context, parameter, text) for text in texts)
+    return tuple(path for path in paths if path is not None)
+
+
+@click.command("compare", cls=_Command)
+@click.argument("runs", nargs=-1, metavar="A B", callback=_paths)
 @click.option(
     "--fail-if",
     type=click.Choice(["worse", "different", "not-better"]),
@@ -41,8 +60,7 @@ class _Points(click.FloatRange):
 @json_option
 @debug_option
 def command(
-    a: Path,
-    b: Path,
+    runs: Sequence[Path],
     *,
     fail_if: str | None,
     margin: float | None,
@@ -52,6 +70,9 @@ def command(
 ) -> None:
     """Compare two runs: A is the reference, B the candidate.
 
+    Or two groups of runs, such as policies trained with several seeds each: their rates are
+    compared by Welch's test, with the variance between the runs of a group.
+
     Episodes with the same task, seed and initial state are pairs. Whether B is better or worse is
     decided by McNemar's exact test over all pairs, at 5 %. Runs of different numbers of episodes
     are compared in what they have in common.
@@ -60,8 +81,19 @@ def command(
     Examples:
         envhub compare runs/baseline runs/mine
         envhub compare runs/released runs/new --fail-if worse --margin 2
+        envhub compare runs/old-1 runs/old-2 runs/old-3 -- runs/new-1 runs/new-2
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    first, second = open_run(a), open_run(b)
+    if Path(_BETWEEN) in runs:
+        if fail_if or margin is not None or html is not None or unpaired:
+            raise UsageError("Groups of runs take no option but --json.")
+        _compare_groups(runs, as_json=as_json)
+        return
+    if len(runs) != 2:
+        raise UsageError(
+            f"Name two runs, or two groups with -- between them; found {len(runs)}: envhub compare "
+            "A1 A2 -- B1 B2."
+        )
+    first, second = (open_run(each) for each in runs)
     found = compare(first, second, paired=not unpaired)
     allowed = None if margin is None else margin / 100
     if html is not None:
@@ -83,6 +115,21 @@ def command(
         raise SystemExit(ExitCode.FOUND)
 
 
+def _compare_groups(runs: Sequence[Path], *, as_json: bool) -> None:
+    between = runs.index(Path(_BETWEEN))
+    a, b = ([open_run(each) for each in part] for part in (runs[:between], runs[between + 1 :]))
+    found = compare_groups(a, b)
+    if as_json:
+        click.echo(json.dumps(asdict(found), indent=2))
+        return
+    for name, group, rates in (("A", a, found.rates_a), ("B", b, found.rates_b)):
+        for run, rate in zip(group, rates, strict=True):
+            click.echo(printable(f"{name}: {rate:6.1%} | {' | '.join(_describe(run).values())}"))
+    click.echo()
+    for line in conclude_groups(found):
+        click.echo(printable(line))
+
+
 def render(found: Comparison) -> str:
     """Render the tasks, and the mean over them, as a table."""
     rows = [_HEAD, *map(_row, found.tasks)]
@@ -99,26 +146,16 @@ def render(found: Comparison) -> str:
             "",
         )
     )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            f"{text:<{width}}" if i == 0 else f"{text:>{width}}"
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    lines = align(rows, right=range(1, len(_HEAD)))
     lines.insert(-1, "-" * max(map(len, lines)))
     return "\n".join(lines)
 
 
 def _failed(found: Comparison, fail_if: str, margin: float | None) -> bool:
-    if fail_if == "worse" and margin is not None:
-        return not found.not_worse_by(margin)
+    """Whether B is so; lost episodes count against what is claimed."""
     if fail_if == "worse":
-        return found.verdict == "worse"
-    if fail_if == "different":
-        return found.verdict != "undecided"
-    return found.verdict != "better"
+        return found.is_worse() if margin is None else not found.not_worse_by(margin)
+    return found.is_different() if fail_if == "different" else not found.is_better()
 
 
 def _row(task: TaskComparison) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from envhub import process
+from envhub.directories import RUNTIMES, all_built, size_of
 from envhub.errors import NoScratchDirectory
 from envhub.machine import gl, gl_choice, resources
 from envhub.options import SandboxKind
-from envhub.runtime.build_cache import all_built, size_of
 from envhub.sandbox import landlock
-from envhub.sandbox.choose import SANDBOXES, trouble
+from envhub.sandbox.choose import SANDBOXES, why_unavailable
 from envhub.sandbox.differences import Conditions, conditions, differences
 from envhub.scratch import scratch_directory
 
@@ -190,7 +190,7 @@ def _uv_binary() -> str:
 
 
 def _runtimes() -> Finding:
-    built = all_built("runtimes")
+    built = all_built(RUNTIMES)
     damaged = [runtime.key for runtime in built if not runtime.whole]
     size = sum(size_of(runtime.place) for runtime in built) / _GB
     summary = f"{len(built)} built, {size:.1f} GB" if built else "none built"
@@ -219,7 +219,7 @@ def _bubblewrap() -> Finding:
     tool = _tool("bwrap", "apt-get install bubblewrap")
     if tool.status is not Status.OK:
         return tool
-    problem = trouble("bubblewrap")
+    problem = why_unavailable("bubblewrap")
     if problem is None:
         return tool
     text = f"{tool.found} cannot confine a process: {problem}"
@@ -258,7 +258,7 @@ def describe_landlock(abi: int, error: int) -> Finding:
 
 def _sandbox() -> Finding:
     """Name the sandbox that code from the Hub runs in, and how it differs from the other one."""
-    problems = {sandbox: trouble(sandbox) for sandbox in SANDBOXES}
+    problems = {sandbox: why_unavailable(sandbox) for sandbox in SANDBOXES}
     for sandbox, problem in problems.items():
         if problem is None:
             return describe_sandbox(sandbox, conditions())

@@ -11,6 +11,7 @@ from envhub.sources.fetch import obtain, resolve
 from envhub.sources.hub import Hub
 from envhub.sources.lock import LOCK, write_lock
 from envhub.sources.store import Stored
+from envhub.text import pluralize
 
 
 @click.command("lock")
@@ -32,13 +33,15 @@ def command(ref: str, *, out: Path, private: bool) -> None:
     if not isinstance(parsed, HubRef):
         raise UsageError(f"{ref} is not a Hub reference; only those can be locked.")
     if not parsed.pinned:
-        parsed = resolve(parsed, Hub(private=private)).ref
+        parsed = resolve(parsed, Hub(private=private))
         message(f"{ref} is currently {parsed}.")
     stored = obtain(parsed, private=private, on_progress=show_download)
     pins = _pins(parsed, stored)
     write_lock(parsed, stored, out, pins=pins)
     files = len(stored.manifest.files)
-    click.echo(f"{parsed} locked in {out}: {files} files, {len(pins)} packages")
+    click.echo(
+        f"{parsed} locked in {out}: {pluralize(files, 'file')}, {pluralize(len(pins), 'package')}"
+    )
 
 
 def _pins(ref: HubRef, stored: Stored) -> list[str]:

@@ -51,7 +51,7 @@ def command(words: tuple[str, ...], *, private: bool, whole: bool, as_json: bool
 
 def _agree(ref: HubRef, *, private: bool, whole: bool) -> None:
     if not ref.pinned:
-        ref = resolve(ref, Hub(private=private)).ref
+        ref = resolve(ref, Hub(private=private))
     assert ref.revision is not None
     stored = obtain(ref, private=private, on_progress=show_download)
     click.echo(show(ref, stored, whole=whole))

@@ -66,7 +66,7 @@ def find_hint(text: str, traceback: str, confinement: Confinement | None) -> str
     last_frame = traceback.rpartition('\n  File "')[2]
     if _GL.search(text) or _GL_MODULES.search(last_frame.partition("\n")[0]):
         return GL_HINT
-    if confinement is None or confinement.sandbox == "none":
+    if confinement is None or not confinement.in_sandbox:
         return ""
     # Of the traceback only the lines with exceptions: the others quote code.
     raised = [line for line in traceback.splitlines() if line and not line.startswith((" ", "Tr"))]

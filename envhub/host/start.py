@@ -1,4 +1,4 @@
-"""Starting processes for envs and policies: directly, forked or in a sandbox, decided only here.
+"""Starting processes for envs and policies: directly or in a sandbox, decided only here.
 
 The guard of a worker in a sandbox stays outside, on an interpreter of its own. A shell starts the
 worker and becomes the guard: so the guard is the worker's parent, and both interpreters start at
@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import envhub
-from envhub.files import cache_home
-from envhub.host import forkserver
 from envhub.machine.cuda_devices import VISIBLE
 from envhub.machine.gl_choice import gl_variables
 from envhub.machine.gl_devices import next_device
 from envhub.process import Child, spawn
+from envhub.runtime.compiled import compiled_functions
 from envhub.sandbox.choose import command, protect
 from envhub.sandbox.filesystem import interpreter_paths
 from envhub.sandbox.variables import (
@@ -59,21 +58,24 @@ class Ends:
 def start(spec: WorkerSpec | PolicySpec, ends: Ends) -> Child:
     """Start a process for envs or for a policy.
 
-    | way       | used for                          | cost                               |
-    |-----------|-----------------------------------|------------------------------------|
-    | sandboxed | code from the Hub                 | an interpreter for worker and guard|
-    | forked    | envs, from the third worker on    | a fork of the fork server          |
-    | direct    | policies, and the first two envs  | an interpreter                     |
+    A worker in a sandbox costs two interpreters, its own and its guard's; any other process costs
+    one.
     """
     if isinstance(spec, PolicySpec):
         return _start_policy(spec, ends)
     confinement = spec.confinement
     check_variables(spec.env_vars, confined=confinement is not None)
-    if confinement is not None and confinement.sandbox != "none":
+    if confinement is not None and confinement.in_sandbox:
         return _start_sandboxed(spec, confinement, ends)
     python = python_for(spec.interpreter, "envhub.worker.__main__")
     variables = {**_variables(spec, ends.scratch), **_compiled(spec), **spec.env_vars}
-    return forkserver.start(python, variables, ends.scratch, ends.channel, ends.output)
+    return spawn(
+        [*python, "env", str(ends.channel), str(os.getpid()), str(ends.scratch)],
+        env=variables,
+        cwd=ends.scratch,
+        output=ends.output,
+        pass_fds=(ends.channel,),
+    )
 
 
 def python_for(interpreter: Interpreter, module: str, *options: str) -> tuple[str, ...]:
@@ -105,20 +107,20 @@ def _variables(spec: WorkerSpec, scratch: Path) -> dict[str, str]:
     return variables | next_device({**variables, **spec.env_vars})
 
 
-def _compiled(spec: WorkerSpec) -> dict[str, str]:
+def _compiled(spec: WorkerSpec | PolicySpec) -> dict[str, str]:
     """Return the variable of the directory in which a runtime's compiled functions are kept.
 
-    Compiling those of robosuite takes 15 s. Workers of the user's own code share them; those in a
-    sandbox do not, because what is kept there is executed.
+    Processes of the user's own code share them; those in a sandbox do not, because what is kept
+    there is executed.
     """
     key = spec.interpreter.key
-    return {} if key is None else {"NUMBA_CACHE_DIR": str(cache_home() / "numba" / key)}
+    return {} if key is None else {"NUMBA_CACHE_DIR": str(compiled_functions(key))}
 
 
 def _start_policy(spec: PolicySpec, ends: Ends) -> Child:
     """Start a policy, which is the user's own code: with their variables, home and directory."""
     python = python_for(spec.interpreter, "envhub.worker.__main__")
-    variables = user_variables(isolated=spec.interpreter.kind != "here")
+    variables = _compiled(spec) | user_variables(isolated=spec.interpreter.kind != "here")
     return spawn(
         [*python, "policy", str(ends.channel), str(os.getpid()), str(ends.scratch)],
         env=variables if spec.device is None else {**variables, VISIBLE: spec.device},
@@ -139,7 +141,11 @@ def _start_sandboxed(spec: WorkerSpec, confinement: Confinement, ends: Ends) -> 
         *interpreter_paths(Path(interpreter.python) if isolated else None),
         *map(Path, (*interpreter.paths, *confinement.readable)),
     )
-    shelter = {"protection": protection.to_json(), "readable": list(map(str, readable))}
+    shelter = {
+        "protection": protection.to_json(),
+        "inner_guard": protection.needs_inner_guard,
+        "readable": list(map(str, readable)),
+    }
     scratch = ends.scratch
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -154,7 +160,7 @@ def _start_sandboxed(spec: WorkerSpec, confinement: Confinement, ends: Ends) -> 
             *("/usr/bin/env", "-i", *(f"{k}={v}" for k, v in guard_variables().items())),
             *python_for(HERE, "envhub.worker.guard", "-I", "-S"),
             *(str(os.getpid()), str(scratch), str(ours.fileno())),
-            *(str(confinement.memory_mb or ""), confinement.sandbox),
+            *(str(confinement.memory_mb or ""), "inner" if protection.needs_inner_guard else ""),
         ]
         return spawn(
             together(

@@ -68,10 +68,6 @@ class WorkerPoller:
         if nearest <= time.monotonic():
             self._end_overdue()
 
-    def settled(self) -> list[Worker]:
-        """Return the workers whose outcome can be taken."""
-        return [worker for worker in self._workers if worker.outcome is not None]
-
     def dispose(self) -> None:
         """Close the epoll; no worker is watched any more."""
         self._epoll.close()

@@ -11,14 +11,15 @@ from envhub.results.comparable import check_comparable
 from envhub.results.paired import (
     Pairs,
     difference_interval,
+    exact_conditional,
     fisher,
     holm,
     mcnemar,
     newcombe,
     sign_flip,
+    welch,
 )
 from envhub.results.run import Run, open_run
-from envhub.results.statistics import Tally
 
 ALPHA = 0.05
 """A difference counts as shown below this p-value."""
@@ -45,6 +46,9 @@ class TaskComparison:
     only_b: int | None = None
     dropped: int = 0
     """Common episodes that were not played, or failed by an error of the env, in either run."""
+    lost_a: int = 0
+    """Episodes of A that were not played, or failed so; only where the runs are not paired."""
+    lost_b: int = 0
     p: float
     p_holm: float | None = None
     """Adjusted for the number of tasks in which the runs differ; None where they do not."""
@@ -78,11 +82,15 @@ class Comparison:
     """The difference if in every dropped pair only A had succeeded."""
     difference_best: float
     p: float
-    """Of McNemar's exact test; of Fisher's where the runs are not paired."""
+    """Of McNemar's exact test; of an exact test by tasks where the runs are not paired."""
     p_tasks: float | None
     """Of a sign-flip test, for tasks like these; None with fewer than six, and unpaired."""
     verdict: Verdict
     """Whether B is shown to be better or worse: a p-value below 5 %."""
+    worst: "Comparison | None" = None
+    """The comparison if every lost episode had gone against B; None if none was lost."""
+    best: "Comparison | None" = None
+    """The comparison if every lost episode had gone for B."""
 
     @property
     def only_a(self) -> int:
@@ -99,9 +107,30 @@ class Comparison:
         """The pairs that do not count."""
         return sum(task.dropped for task in self.tasks)
 
+    @property
+    def interval_disagrees(self) -> bool:
+        """Whether the interval leaves out 0 where the test decides nothing, or the reverse."""
+        return (self.verdict == "undecided") != (self.ci_low <= 0 <= self.ci_high)
+
     def not_worse_by(self, margin: float) -> bool:
-        """Whether it is shown that B is not worse by more than that, a fraction."""
-        return self.ci_low >= -margin
+        """Whether it is shown that B is not worse by more than that, a fraction.
+
+        Lost episodes count against B.
+        """
+        return (self.worst or self).ci_low >= -margin
+
+    def is_worse(self) -> bool:
+        """Whether B is shown to be worse, or would be with the lost episodes against it."""
+        return (self.worst or self).verdict == "worse"
+
+    def is_better(self) -> bool:
+        """Whether B is shown to be better, also with the lost episodes against it."""
+        return (self.worst or self).verdict == "better"
+
+    def is_different(self) -> bool:
+        """Whether a difference is shown, or could be with the lost episodes."""
+        cases = [self, *(case for case in (self.worst, self.best) if case is not None)]
+        return any(case.verdict != "undecided" for case in cases)
 
     def to_json(self) -> dict[str, object]:
         """Return plain data: the content of `envhub compare --json`."""
@@ -111,7 +140,33 @@ class Comparison:
         tasks = [
             asdict(task) | {"rate_a": task.rate_a, "rate_b": task.rate_b} for task in self.tasks
         ]
-        return asdict(self) | totals | counts | {"tasks": tasks}
+        cases = {"worst": _case(self.worst), "best": _case(self.best)}
+        return (
+            asdict(replace(self, worst=None, best=None))
+            | totals
+            | counts
+            | cases
+            | {"tasks": tasks}
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupComparison:
+    """How much higher the rates of B's runs are than those of A's, such as of training seeds."""
+
+    runs_a: tuple[str, ...]
+    runs_b: tuple[str, ...]
+    rates_a: tuple[float, ...]
+    rates_b: tuple[float, ...]
+    difference: float
+    """Of the means of the runs' rates."""
+    ci_low: float
+    ci_high: float
+    degrees: float | None
+    """Of freedom; None where the rates of both groups do not vary, so that nothing is known."""
+    p: float
+    """Of Welch's test."""
+    verdict: Verdict
 
 
 def compare(a: Run | str | Path, b: Run | str | Path, *, paired: bool = True) -> Comparison:
@@ -130,22 +185,77 @@ def compare(a: Run | str | Path, b: Run | str | Path, *, paired: bool = True) ->
     a, b = (run if isinstance(run, Run) else open_run(run) for run in (a, b))
     if paired:
         check_comparable(a.info, b.info)
-    planned = min(a.info["plan"]["episodes"], b.info["plan"]["episodes"])
     first, second = _by_task(a), _by_task(b)
+    planned_a, planned_b = a.info["plan"]["episodes"], b.info["plan"]["episodes"]
     rows = [
         row
         for task in first
         if task in second
-        and (row := _compare_task(task, first[task], second[task], planned if paired else None))
+        and (row := _compare_task(task, first[task], second[task], (planned_a, planned_b), paired))
     ]
-    if not rows:
+    counted = [row for row in rows if row.n_a and row.n_b]
+    if not counted:
         raise UsageError(
             f"{a.directory} and {b.directory} have no episode in common whose success is known. "
             "Evaluate both policies on the same tasks."
         )
-    compared = {row.task for row in rows}
+    compared = {row.task for row in counted}
     left_out = tuple(name for name in dict.fromkeys((*first, *second)) if name not in compared)
-    return _conclude(_adjusted(rows), left_out, paired=paired)
+    found = _conclude(_adjusted(counted), left_out, paired=paired)
+    if not any(row.dropped or row.lost_a or row.lost_b for row in rows):
+        return found
+    worst, best = (
+        _conclude(tuple(_settle(row, for_b=for_b) for row in rows), left_out, paired=paired)
+        for for_b in (False, True)
+    )
+    return replace(found, worst=worst, best=best)
+
+
+def compare_groups(a: Sequence[Run], b: Sequence[Run]) -> GroupComparison:
+    """Compare two groups of runs, such as policies trained with several seeds each.
+
+    The variance between the runs of a group decides, so that the result speaks of the way of
+    training and not of these checkpoints alone.
+
+    Raises:
+        UsageError: A group has fewer than two runs, a run is incomplete or has no rate, or the runs
+            did not play the same tasks under the same conditions.
+    """
+    if min(len(a), len(b)) < 2:
+        raise UsageError("A group needs at least two runs: envhub compare A1 A2 -- B1 B2.")
+    for run in (*a, *b):
+        check_comparable(a[0].info, run.info)
+        if set(run.info["plan"]["tasks"]) != set(a[0].info["plan"]["tasks"]):
+            raise UsageError(f"{run.directory} has other tasks than {a[0].directory}.")
+    rates_a, rates_b = tuple(map(_settled_rate, a)), tuple(map(_settled_rate, b))
+    test = welch(rates_a, rates_b)
+    sign = (test.difference > 0) - (test.difference < 0)
+    return GroupComparison(
+        runs_a=tuple(str(run.directory) for run in a),
+        runs_b=tuple(str(run.directory) for run in b),
+        rates_a=rates_a,
+        rates_b=rates_b,
+        difference=test.difference,
+        ci_low=test.low,
+        ci_high=test.high,
+        degrees=test.degrees,
+        p=test.p,
+        verdict=_judge(test.p, sign, test.difference),
+    )
+
+
+def _settled_rate(run: Run) -> float:
+    """The overall rate of a run whose every episode counts."""
+    summary = run.summary()
+    lost = run.planned - summary.overall.n
+    if lost or summary.overall.rate is None:
+        raise UsageError(
+            f"{run.directory} has {lost} episodes without a result, so its rate is not settled. "
+            f"Finish it: envhub eval --resume {run.directory}"
+            if lost
+            else f"{run.directory} reports no success, so it has no rate."
+        )
+    return summary.overall.rate
 
 
 def _by_task(run: Run) -> dict[str, dict[_Key, EpisodeRecord]]:
@@ -159,41 +269,58 @@ def _compare_task(
     task: str,
     a: Mapping[_Key, EpisodeRecord],
     b: Mapping[_Key, EpisodeRecord],
-    planned: int | None,
+    planned: tuple[int, int],
+    paired: bool,  # noqa: FBT001 - private
 ) -> TaskComparison | None:
-    """Compare one task; None if nothing can be said of it.
-
-    Args:
-        task: Its name.
-        a: The records of the reference.
-        b: The records of the candidate.
-        planned: The episodes that both runs planned; None: they are not paired.
-    """
+    """Compare one task; None if no episode of it says whether it succeeded."""
     if not any(record.success is not None for record in (*a.values(), *b.values())):
         return None
     won_a = {key: record.success is True for key, record in a.items() if record.counts}
     won_b = {key: record.success is True for key, record in b.items() if record.counts}
-    if planned is not None:
-        common = won_a.keys() & won_b.keys()
-        won_a = {key: won_a[key] for key in common}
-        won_b = {key: won_b[key] for key in common}
-    if not won_a or not won_b:
-        return None
-    a_tally, b_tally = (sum(won_a.values()), len(won_a)), (sum(won_b.values()), len(won_b))
-    row = TaskComparison(
+    if not paired:
+        lost_a, lost_b = planned[0] - len(won_a), planned[1] - len(won_b)
+        return _row(task, won_a, won_b, lost_a=lost_a, lost_b=lost_b)
+    common = won_a.keys() & won_b.keys()
+    won_a = {key: won_a[key] for key in common}
+    won_b = {key: won_b[key] for key in common}
+    only_a = sum(won_a[key] and not won_b[key] for key in common)
+    only_b = sum(won_b[key] and not won_a[key] for key in common)
+    row = _row(task, won_a, won_b, dropped=min(planned) - len(common))
+    return replace(row, only_a=only_a, only_b=only_b, p=mcnemar(only_a, only_b))
+
+
+def _row(
+    task: str, won_a: Mapping[_Key, bool], won_b: Mapping[_Key, bool], **lost: int
+) -> TaskComparison:
+    a, b = (sum(won_a.values()), len(won_a)), (sum(won_b.values()), len(won_b))
+    return TaskComparison(
         task=task,
-        successes_a=a_tally[0],
-        n_a=a_tally[1],
-        successes_b=b_tally[0],
-        n_b=b_tally[1],
-        p=fisher(a_tally, b_tally),
+        successes_a=a[0],
+        n_a=a[1],
+        successes_b=b[0],
+        n_b=b[1],
+        p=fisher(a, b) if a[1] and b[1] else 1.0,
+        **lost,
     )
-    if planned is None:
-        return row
-    only_a = sum(won_a[key] and not won_b[key] for key in won_a)
-    only_b = sum(won_b[key] and not won_a[key] for key in won_a)
-    dropped = planned - len(won_a)
-    return replace(row, only_a=only_a, only_b=only_b, dropped=dropped, p=mcnemar(only_a, only_b))
+
+
+def _settle(row: TaskComparison, *, for_b: bool) -> TaskComparison:
+    """Count the lost episodes of a task as won by B and lost by A, or the reverse."""
+    lost_a, lost_b = row.dropped + row.lost_a, row.dropped + row.lost_b
+    settled = replace(
+        row,
+        n_a=row.n_a + lost_a,
+        n_b=row.n_b + lost_b,
+        successes_a=row.successes_a + (0 if for_b else lost_a),
+        successes_b=row.successes_b + (lost_b if for_b else 0),
+        dropped=0,
+        lost_a=0,
+        lost_b=0,
+    )
+    if row.only_a is None or row.only_b is None:
+        return settled
+    only_a = row.only_a + (0 if for_b else row.dropped)
+    return replace(settled, only_a=only_a, only_b=row.only_b + (row.dropped if for_b else 0))
 
 
 def _adjusted(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
@@ -223,9 +350,8 @@ def _conclude(
         a = [(task.successes_a, task.n_a) for task in tasks]
         b = [(task.successes_b, task.n_b) for task in tasks]
         low, high = newcombe(a, b)
-        (wins_a, n_a), (wins_b, n_b) = _pooled(a), _pooled(b)
-        lead = wins_b * n_a - wins_a * n_b
-        p = fisher((wins_a, n_a), (wins_b, n_b))
+        test = exact_conditional(a, b)
+        p, lead = test.p, test.direction
     return Comparison(
         paired=paired,
         tasks=tasks,
@@ -243,8 +369,12 @@ def _conclude(
     )
 
 
-def _pooled(tallies: Sequence[Tally]) -> Tally:
-    return sum(successes for successes, _ in tallies), sum(n for _, n in tallies)
+def _case(found: Comparison | None) -> dict[str, object] | None:
+    """The worst or the best case, as `--json` tells it."""
+    if found is None:
+        return None
+    names = ("rate_a", "rate_b", "difference", "ci_low", "ci_high", "p", "verdict")
+    return {name: getattr(found, name) for name in names}
 
 
 def _judge(p: float, lead: int, difference: float) -> Verdict:

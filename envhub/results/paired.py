@@ -5,13 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import comb, lcm, sqrt
-from statistics import NormalDist
+from statistics import NormalDist, mean, variance
 
-from envhub.results.statistics import Tally, stratified
+import numpy as np
+
+from envhub.results.statistics import Tally, stratified, student_quantile, student_tail
 
 _EXACT_FLIPS = 12
 """With more tasks, signs are drawn instead of enumerated."""
 _FLIPS = 20_000
+_TIE = 1 + 1e-7
+"""Chances that differ by rounding are equal; the same margin as scipy's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,9 @@ def difference_interval(tasks: Sequence[Pairs], confidence: float = 0.95) -> tup
     """The interval of the mean difference of these tasks, each with the same weight.
 
     Bonett and Price, "Adjusted Wald confidence interval for a difference of binomial proportions
-    based on paired data", 2012, with the variance estimated task by task as in `stratified`.
+    based on paired data", 2012, with the variance estimated task by task as in `stratified`. The
+    two pairs that they add, one won by each policy, keep it from being too narrow where few pairs
+    differ.
 
     Args:
         tasks: At least one, each with at least one pair.
@@ -52,15 +58,15 @@ def difference_interval(tasks: Sequence[Pairs], confidence: float = 0.95) -> tup
     count, total = len(tasks), sum(task.n for task in tasks)
     prior_a = (sum(task.only_a for task in tasks) + 1) / (total + 2)
     prior_b = (sum(task.only_b for task in tasks) + 1) / (total + 2)
-    variance = 0.0
+    spread = 2 * (count / (total + 2)) ** 2  # of the two added pairs
     for task in tasks:
         lost = (task.only_a + prior_a) / (task.n + 1)
         won = (task.only_b + prior_b) / (task.n + 1)
         correction = 1 - (1 - 1 / count) * task.n / (task.n + 1) ** 2
-        variance += (won + lost - (won - lost) ** 2) / (task.n * correction)
+        spread += (won + lost - (won - lost) ** 2) / (task.n * correction)
     difference = sum(sorted(task.difference for task in tasks)) / count
     center = difference * total / (total + 2)
-    reach = NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(variance) / count
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(spread) / count
     # Where one policy wins all pairs, the shrunken center can be far enough off to miss them.
     return max(-1.0, min(center - reach, difference)), min(1.0, max(center + reach, difference))
 
@@ -104,19 +110,79 @@ def newcombe(
     return max(-1.0, low), min(1.0, high)
 
 
+@dataclass(frozen=True, slots=True)
+class ExactTest:
+    """An exact test of independent runs, task by task."""
+
+    p: float
+    """Two-sided."""
+    direction: int
+    """1 if B has more successes than expected where both are equal, -1 if fewer, else 0."""
+
+
+def exact_conditional(a: Sequence[Tally], b: Sequence[Tally]) -> ExactTest:
+    """Test two independent runs for equal rates in every task; of one task it is Fisher's test.
+
+    Given the episodes and all successes of each task, A's share of these is hypergeometric. The sum
+    over the tasks is compared with its own distribution, so that tasks of unlike difficulty, played
+    unequally often, show no difference where there is none.
+    """
+    chances, least, seen, expected = np.ones(1), 0, 0, 0.0
+    for (successes_a, n_a), (successes_b, n_b) in zip(a, b, strict=True):
+        successes = successes_a + successes_b
+        first, of_task = _hypergeometric(n_a, n_b, successes)
+        chances, least = np.convolve(chances, of_task), least + first
+        seen += successes_a
+        expected += successes * n_a / (n_a + n_b)
+    as_rare = chances[seen - least] * _TIE
+    p = min(1.0, float(chances[chances <= as_rare].sum()))
+    excess = expected - seen
+    return ExactTest(p, 0 if abs(excess) < 1e-9 else 1 if excess > 0 else -1)
+
+
 def fisher(a: Tally, b: Tally) -> float:
     """The two-sided p-value of Fisher's exact test for two rates."""
-    (successes_a, n_a), (successes_b, n_b) = a, b
-    successes = successes_a + successes_b
-    seen = comb(n_a, successes_a) * comb(n_b, successes_b)
+    return exact_conditional([a], [b]).p
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTest:
+    """The difference of the mean rates of two groups of runs."""
+
+    difference: float
+    low: float
+    """The 95 % interval; [-1, 1] where the rates of a group's runs do not vary."""
+    high: float
+    degrees: float | None
+    p: float
+
+
+def welch(a: Sequence[float], b: Sequence[float], confidence: float = 0.95) -> GroupTest:
+    """Welch's test of the rates of several runs, such as of several training seeds.
+
+    Args:
+        a: The rates of the reference's runs, at least two.
+        b: The rates of the candidate's runs, at least two.
+        confidence: Between 0 and 1, both excluded.
+    """
+    difference = mean(b) - mean(a)
+    parts = [(variance(rates) / len(rates), len(rates) - 1) for rates in (a, b)]
+    error = sqrt(sum(part for part, _ in parts))
+    if error == 0.0:
+        return GroupTest(difference, -1.0, 1.0, None, 1.0)
+    degrees = error**4 / sum(part * part / free for part, free in parts)
+    reach = student_quantile((1 + confidence) / 2, degrees) * error
+    low, high = max(-1.0, difference - reach), min(1.0, difference + reach)
+    return GroupTest(
+        difference, low, high, degrees, 2 * student_tail(abs(difference) / error, degrees)
+    )
+
+
+def _hypergeometric(n_a: int, n_b: int, successes: int) -> tuple[int, list[float]]:
+    """The fewest successes that A can have of all, and the chances of so many, one more, ..."""
     first, last = max(0, successes - n_b), min(n_a, successes)
-    ways = comb(n_a, first) * comb(n_b, successes - first)
-    extreme = 0
-    for k in range(first, last + 1):
-        if ways <= seen:
-            extreme += ways
-        ways = ways * (n_a - k) * (successes - k) // ((k + 1) * (n_b - successes + k + 1))
-    return extreme / comb(n_a + n_b, successes)
+    ways = comb(n_a + n_b, successes)
+    return first, [comb(n_a, k) * comb(n_b, successes - k) / ways for k in range(first, last + 1)]
 
 
 def _mean_rate(tallies: Sequence[Tally]) -> float:

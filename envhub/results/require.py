@@ -14,6 +14,11 @@ FIELDS = (
 )  # fmt: skip
 """What can be required; the fields of `summary.json`. Rates are fractions."""
 
+_UNCERTAIN = frozenset({
+    "rate", "ci_low", "ci_high", "ci_low_tasks", "ci_high_tasks", "successes",
+})  # fmt: skip
+"""What episodes without a result would change."""
+
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -36,8 +41,12 @@ class Requirement:
     sign: str
     value: float
 
-    def failure(self, summary: Summary) -> str | None:
+    def failure(self, summary: Summary, *cases: Summary) -> str | None:
         """Return what is wrong; None if the results meet the requirement.
+
+        Args:
+            summary: The results.
+            *cases: What they would be if the episodes without a result had failed, or succeeded.
 
         Raises:
             UnknownName: There is no such suite or task.
@@ -45,16 +54,26 @@ class Requirement:
         found = getattr(_line(summary, self.name), self.field)
         if found is None:
             return f"{self.text} is not met: there is no {self.field}."
-        if _COMPARE[self.sign](found, self.value):
-            return None
-        return f"{self.text} is not met: it is {found:.6g}."
+        if not self._met(found):
+            return f"{self.text} is not met: it is {found:.6g}."
+        for case in cases if self.field in _UNCERTAIN else ():
+            could_be = getattr(_line(case, self.name), self.field)
+            if could_be is not None and not self._met(could_be):
+                return (
+                    f"{self.text} is not shown: it is {found:.6g} so far, and can become "
+                    f"{could_be:.6g} with the episodes that have no result."
+                )
+        return None
+
+    def _met(self, found: float) -> bool:
+        return _COMPARE[self.sign](found, self.value)
 
 
 def parse_requirement(text: str) -> Requirement:
     """Read a requirement: `FIELD>=NUMBER`, or `SUITE.FIELD>=NUMBER`, or with a task.
 
     Raises:
-        UsageError: It is written otherwise, or the number is none.
+        UsageError: It is written otherwise, or the value is not a number.
         UnknownName: There is no such field; suggests similar ones.
     """
     match = _FORM.fullmatch(text.strip())
@@ -72,9 +91,15 @@ def parse_requirement(text: str) -> Requirement:
     return Requirement(text.strip(), match["name"], match["field"], match["sign"], value)
 
 
-def failures(requirements: Iterable[Requirement], summary: Summary) -> list[str]:
-    """Return what is wrong with the results: a sentence for each requirement that is not met."""
-    return [said for each in requirements if (said := each.failure(summary)) is not None]
+def failures(requirements: Iterable[Requirement], summary: Summary, *cases: Summary) -> list[str]:
+    """Return what is wrong with results: a sentence for each requirement that is not met.
+
+    Args:
+        requirements: The requirements.
+        summary: The results.
+        *cases: What they would be if the episodes without a result had failed, or succeeded.
+    """
+    return [said for each in requirements if (said := each.failure(summary, *cases)) is not None]
 
 
 def check_names(requirements: Iterable[Requirement], suites: Mapping[str, Iterable[str]]) -> None:

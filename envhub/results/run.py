@@ -10,7 +10,7 @@ from envhub.results.journal import PlannedEpisodes, read_records, read_run
 from envhub.results.notebook import to_html, to_pandas
 from envhub.results.paste import planned_episodes
 from envhub.results.schema import check_shape
-from envhub.results.summary import Summary, summarize
+from envhub.results.summary import Summary, settle, summarize
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -33,6 +33,12 @@ class Run:
     def summary(self) -> Summary:
         """Return the rates with their intervals."""
         return summarize(self.records(), self.suites)
+
+    def cases(self) -> tuple[Summary, Summary]:
+        """Return the summary if every episode without a result had failed, or had succeeded."""
+        summary, episodes = self.summary(), self.info["plan"]["episodes"]
+        failed = settle(summary, self.suites, episodes, succeeded=False)
+        return failed, settle(summary, self.suites, episodes, succeeded=True)
 
     @property
     def complete(self) -> bool:

@@ -93,7 +93,7 @@ def tasks_like_these(tallies: Sequence[Tally], confidence: float = 0.95) -> Inte
 
 
 @cache
-def student_quantile(probability: float, degrees: int) -> float:
+def student_quantile(probability: float, degrees: float) -> float:
     """The quantile of Student's t distribution, for probabilities from one half up."""
     if probability == 0.5:
         return 0.0
@@ -107,6 +107,11 @@ def student_quantile(probability: float, degrees: int) -> float:
             break
         low, high = (middle, high) if _student_cdf(middle, degrees) < probability else (low, middle)
     return (low + high) / 2
+
+
+def student_tail(t: float, degrees: float) -> float:
+    """How likely a value of Student's t distribution above t is, for t from 0 up."""
+    return _incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t)) / 2
 
 
 def _mean_rate(tallies: Sequence[Tally]) -> float:
@@ -140,9 +145,8 @@ def _score_interval(rate: float, n: float, confidence: float) -> tuple[float, fl
     return low, high
 
 
-def _student_cdf(t: float, degrees: int) -> float:
-    tail = _incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t))
-    return 1 - tail / 2
+def _student_cdf(t: float, degrees: float) -> float:
+    return 1 - student_tail(t, degrees)
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

@@ -102,6 +102,41 @@ def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[st
     )
 
 
+def settle(
+    summary: Summary, suites: Mapping[str, Sequence[str]], episodes: int, *, succeeded: bool
+) -> Summary:
+    """Summarize as if every planned episode without a result had failed, or succeeded.
+
+    Args:
+        summary: Of the episodes that have one.
+        suites: The names of the tasks of each evaluated suite.
+        episodes: The planned episodes per task.
+        succeeded: Whether they had succeeded.
+    """
+    lines = {
+        line.task: _settle_task(line, episodes, succeeded=succeeded)
+        for line in summary.tasks
+        if line.task is not None
+    }
+    return Summary(
+        tasks=tuple(lines.values()),
+        suites=tuple(
+            _average(suite, [lines[task] for task in dict.fromkeys(tasks)])
+            for suite, tasks in suites.items()
+        ),
+        overall=_average(None, list(lines.values())),
+    )
+
+
+def _settle_task(line: Line, episodes: int, *, succeeded: bool) -> Line:
+    unknown = line.n + line.errors > 0 and line.rate_worst is None  # it reports no success
+    lost = episodes - line.n
+    if unknown or not lost:
+        return line
+    successes = (line.successes or 0) + (lost if succeeded else 0)
+    return _rate_task(replace(line, n=episodes, n_tasks=1, errors=0), successes)
+
+
 def to_json(summary: Summary) -> dict[str, object]:
     """Return the content of `summary.json`: plain data without NaN or infinities."""
     return {

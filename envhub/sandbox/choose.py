@@ -14,14 +14,19 @@ from pathlib import Path
 
 from envhub import process
 from envhub.errors import HomeExposed, SandboxUnavailable
+from envhub.machine import resources
 from envhub.options import SandboxChoice, SandboxKind
-from envhub.sandbox import bubblewrap, filesystem, inside, landlock, seccomp, supervisor
+from envhub.sandbox import bubblewrap, filesystem, landlock, seccomp
 from envhub.sandbox.bubblewrap import TIMEOUT, known_options, wrap
 from envhub.sandbox.inside import Protection
 from envhub.scratch import scratch_directory
+from envhub.types import Confinement
 
 SANDBOXES: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 """The strongest first."""
+
+_LEAST_MB = 2048
+"""The memory that a sandboxed worker may always use, however little is free."""
 
 
 def choose(choice: SandboxChoice) -> SandboxKind:
@@ -35,23 +40,43 @@ def choose(choice: SandboxChoice) -> SandboxKind:
     problems: dict[str, str] = {}
     candidates = SANDBOXES if choice == "auto" else (choice,)
     for sandbox in candidates:
-        problem = _known_trouble(sandbox)
+        problem = _recall_why_unavailable(sandbox)
         if problem is None:
             return sandbox
         problems[sandbox] = problem
     raise SandboxUnavailable(choice, problems)
 
 
-def trouble(sandbox: SandboxKind) -> str | None:
+def why_unavailable(sandbox: SandboxKind) -> str | None:
     """Try a sandbox; return the reason why it does not work here, or None if it works."""
     match sandbox:
         case "none":
             return None
         case "landlock":
             abi, error = landlock.version()
-            return seccomp.trouble() if abi > 0 else f"not in this kernel ({os.strerror(error)})"
+            return (
+                seccomp.why_unavailable()
+                if abi > 0
+                else f"not in this kernel ({os.strerror(error)})"
+            )
         case "bubblewrap":
-            return seccomp.trouble() or _bubblewrap_trouble()
+            return seccomp.why_unavailable() or _why_bubblewrap_is_unavailable()
+
+
+def confine_foreign(
+    sandbox: SandboxKind, readable: Sequence[str], *, network: bool = False
+) -> Confinement:
+    """Return the restrictions on foreign code; in no sandbox it has the network and all memory.
+
+    Args:
+        sandbox: The sandbox, from `choose`.
+        readable: Paths that the code may read besides the system and its interpreter.
+        network: Whether it may use the network.
+    """
+    if sandbox == "none":
+        return Confinement(sandbox, network=True, readable=tuple(readable))
+    memory_mb = max(_LEAST_MB, resources.memory_mb() * 3 // 4)
+    return Confinement(sandbox, network=network, readable=tuple(readable), memory_mb=memory_mb)
 
 
 def protect(sandbox: SandboxKind, *, network: bool, memory_mb: int | None) -> Protection:
@@ -63,8 +88,8 @@ def protect(sandbox: SandboxKind, *, network: bool, memory_mb: int | None) -> Pr
         memory_mb: The limit for all its processes together, and for each.
     """
     if sandbox == "none":
-        return Protection(sandbox, True, None, None, None)
-    return Protection(sandbox, network, memory_mb, supervisor.processes(), inside.FILE_MB)
+        return Protection(sandbox, True, None)
+    return Protection(sandbox, network, memory_mb)
 
 
 def command(
@@ -91,20 +116,20 @@ def command(
 
 
 @cache
-def _known_trouble(sandbox: SandboxKind) -> str | None:
-    """Like `trouble`, but try once per process, and bubblewrap only if it may have changed."""
+def _recall_why_unavailable(sandbox: SandboxKind) -> str | None:
+    """Like `why_unavailable`, but once per process; bubblewrap only if it may have changed."""
     bwrap = shutil.which("bwrap") if sandbox == "bubblewrap" else None
     if bwrap is None:
-        return trouble(sandbox)
+        return why_unavailable(sandbox)
     if bubblewrap.recall(bwrap) is not None:
-        return seccomp.trouble()
-    problem = trouble(sandbox)
+        return seccomp.why_unavailable()
+    problem = why_unavailable(sandbox)
     if problem is None:
         bubblewrap.remember(bwrap, known_options(bwrap))
     return problem
 
 
-def _bubblewrap_trouble() -> str | None:
+def _why_bubblewrap_is_unavailable() -> str | None:
     if shutil.which("bwrap") is None:
         return "bwrap is not on PATH"
     with scratch_directory() as scratch:

@@ -38,10 +38,14 @@ class Protection:
     """Whether the worker can reach the network."""
     memory_mb: int | None
     """The limit for all its processes together, and for each."""
-    processes: int | None
-    """Processes and threads."""
-    file_mb: int | None
-    """The size of one file."""
+
+    @property
+    def needs_inner_guard(self) -> bool:
+        """Whether a second guard ends the processes if the first is killed.
+
+        In bubblewrap they are in a namespace, and end with its first process.
+        """
+        return self.sandbox == "landlock"
 
     def to_json(self) -> dict[str, str | int | bool | None]:
         """Return the fields as JSON values."""

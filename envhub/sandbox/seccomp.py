@@ -46,7 +46,7 @@ def never(call: str, argument: int, *values: int, mask: int = _EVERY_BIT) -> Rul
     return Rule(call, errno.EPERM, argument, values, mask)
 
 
-def trouble() -> str | None:
+def why_unavailable() -> str | None:
     """Return the reason why filters do not work here; None if they work."""
     machine = os.uname().machine
     if machine not in _MACHINES:

@@ -76,7 +76,7 @@ def worker_variables(
     if local:
         chosen |= _display(source)
     fixed = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    return chosen | fixed | scratch_variables(scratch)
+    return chosen | fixed | _scratch_variables(scratch)
 
 
 def kernel_variables() -> dict[str, str]:
@@ -163,7 +163,7 @@ def user_variables(*, isolated: bool) -> dict[str, str]:
     return {"PYTHONUNBUFFERED": "1"} | kernel_variables() | own
 
 
-def scratch_variables(scratch: Path) -> dict[str, str]:
+def _scratch_variables(scratch: Path) -> dict[str, str]:
     """Return the variables that differ from worker to worker."""
     # Mesa looks for its cache in XDG_CACHE_HOME, but not in HOME.
     own = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME"), str(scratch))

@@ -2,13 +2,14 @@
 
 import base64
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from envhub.directories import Known
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
 from envhub.files import cache_home, discard_tree
 from envhub.process import EXHAUSTED
 from envhub.refs import HubRef
-from envhub.sources import fetched, store
+from envhub.sources import store
 from envhub.sources.download import OnProgress, download
 from envhub.sources.git import (
     FILE_MODES,
@@ -26,16 +27,8 @@ from envhub.sources.profiles import BENCHMARK, Profile
 from envhub.sources.store import Manifest, Stored
 
 
-@dataclass(frozen=True, slots=True)
-class Pinned:
-    """A reference whose commit is known."""
-
-    ref: HubRef
-    commit: str
-
-
-def resolve(ref: HubRef, hub: Hub) -> Pinned:
-    """Ask the Hub once which commit a revision currently means.
+def resolve(ref: HubRef, hub: Hub) -> HubRef:
+    """Ask the Hub once which commit a revision currently means; return the reference pinned to it.
 
     Raises:
         SourceUnavailable: The Hub cannot be asked, or does not know the revision.
@@ -50,7 +43,7 @@ def resolve(ref: HubRef, hub: Hub) -> Pinned:
         raise SourceCorrupt(
             f"{hub.endpoint} answered {ref} with another commit: {commit}. Nothing was fetched."
         )
-    return Pinned(HubRef(ref.owner, ref.repo, commit, ref.path), commit)
+    return HubRef(ref.owner, ref.repo, commit, ref.path)
 
 
 def obtain(
@@ -128,7 +121,7 @@ def leads_to(ref: HubRef, *, private: bool = False) -> bool:
         SourceUnavailable: The Hub cannot be asked, and was not asked before.
     """
     assert ref.revision is not None
-    known = fetched.recall(ref.repo_id, ref.revision)
+    known = store.recall(ref.repo_id, ref.revision)
     if known is not None and known.branch_at == endpoint():
         return True
     return _ask_branches(ref.repo_id, ref.revision, Hub(private=private))
@@ -140,9 +133,9 @@ def _ask_branches(repo: str, commit: str, hub: Hub) -> bool:
         found = is_on_branch(hub.page(repo), commit, hub.token())
     else:
         found = hub.is_on_branch(repo, commit)
-    known = fetched.recall(repo, commit)
+    known = store.recall(repo, commit)
     if found and known is not None:
-        fetched.remember(repo, commit, fetched.Known(known.manifest, hub.endpoint))
+        store.remember(repo, commit, Known(known.manifest, hub.endpoint))
     return found
 
 
@@ -191,8 +184,7 @@ def _encoded(objects: dict[str, bytes]) -> dict[str, str]:
 def _fetch(ref: HubRef, profile: Profile, *, private: bool, on_progress: OnProgress) -> Stored:
     try:
         hub = Hub(private=private, repositories=profile.repositories)
-        pinned = resolve(ref, hub)
-        return _fetch_pinned(pinned, hub, profile, on_progress)
+        return _fetch_pinned(resolve(ref, hub), hub, profile, on_progress)
     except SourceUnavailable as exc:
         commits = store.commits(ref.repo_id, profile)
         others = [commit for commit in commits if commit != ref.revision]
@@ -202,18 +194,18 @@ def _fetch(ref: HubRef, profile: Profile, *, private: bool, on_progress: OnProgr
         raise SourceUnavailable(f"{exc} {stored}") from exc
 
 
-def _fetch_pinned(pinned: Pinned, hub: Hub, profile: Profile, on_progress: OnProgress) -> Stored:
-    repo, commit = pinned.ref.repo_id, pinned.commit
+def _fetch_pinned(ref: HubRef, hub: Hub, profile: Profile, on_progress: OnProgress) -> Stored:
+    repo, commit = ref.repo_id, ref.commit
     listing = hub.listing(repo, commit)
     objects: dict[str, bytes] = {}
     if has_git():
         objects = fetch_objects(hub.page(repo), commit, hub.token())
-        _compare(listing, _walk(commit, objects), pinned)
-    chosen, left_out = _choose(listing, pinned, profile)
+        _compare(listing, _walk(commit, objects), ref)
+    chosen, left_out = _choose(listing, ref, profile)
     with store.resume(repo, commit, profile) if profile.resumes else store.stage() as staged:
         if profile.resumes and (done := store.load(repo, commit, profile)) is not None:
             return done  # another process was faster
-        files = download(chosen, pinned.ref, hub, staged, on_progress)
+        files = download(chosen, ref, hub, staged, on_progress)
         manifest = Manifest(
             repo=repo,
             commit=commit,
@@ -235,7 +227,7 @@ def _walk(commit: str, objects: dict[str, bytes]) -> dict[str, TreeEntry]:
         raise SourceCorrupt(f"The objects from git are not those of {commit}: {exc}.") from exc
 
 
-def _compare(listing: list[Listed], entries: dict[str, TreeEntry], pinned: Pinned) -> None:
+def _compare(listing: list[Listed], entries: dict[str, TreeEntry], ref: HubRef) -> None:
     """Compare the Hub's listing with the commit's own trees."""
     listed = {file.path: file.blob_id for file in listing}
     proven = {path: entry.blob_id for path, entry in entries.items()}
@@ -244,10 +236,10 @@ def _compare(listing: list[Listed], entries: dict[str, TreeEntry], pinned: Pinne
             path for path in listed.keys() | proven.keys() if listed.get(path) != proven.get(path)
         )
         raise SourceCorrupt(
-            f"The Hub's listing of {pinned.ref} does not match the commit: {different[0]} differs. "
+            f"The Hub's listing of {ref} does not match the commit: {different[0]} differs. "
             "Nothing was executed."
         )
-    _check_modes(entries, pinned.ref)
+    _check_modes(entries, ref)
 
 
 def _check_modes(entries: dict[str, TreeEntry], ref: HubRef) -> None:
@@ -258,11 +250,11 @@ def _check_modes(entries: dict[str, TreeEntry], ref: HubRef) -> None:
 
 
 def _choose(
-    listing: list[Listed], pinned: Pinned, profile: Profile
+    listing: list[Listed], ref: HubRef, profile: Profile
 ) -> tuple[list[Listed], tuple[str, ...]]:
     """Return the files to fetch, and the paths of those that are left out."""
-    check_paths([file.path for file in listing], pinned.ref)
-    profile.check(str(pinned.ref), {file.path: file.size for file in listing})
+    check_paths([file.path for file in listing], ref)
+    profile.check(str(ref), {file.path: file.size for file in listing})
     chosen = [file for file in listing if profile.wants(file.path)]
     left_out = tuple(sorted(file.path for file in listing if not profile.wants(file.path)))
     return chosen, left_out

@@ -8,21 +8,18 @@ from pathlib import Path
 from envhub.discovery import find
 from envhub.errors import InvalidReference, RemoteCodeRefused, UnknownName, UsageError
 from envhub.files import expand_home
-from envhub.machine import resources
 from envhub.options import SourceOptions
 from envhub.refs import HubRef, NameRef, PathRef, Reference, parse
-from envhub.sandbox.choose import choose
+from envhub.sandbox.choose import choose, confine_foreign
 from envhub.sources.download import OnProgress
 from envhub.sources.fetch import leads_to, obtain, resolve
 from envhub.sources.hub import Hub, endpoint
 from envhub.sources.lock import check_lock
 from envhub.sources.trust import Ledger, Refused, decide, refusal
-from envhub.types import Confinement, FileSource, Origin, PluginSource, Source
+from envhub.types import FileSource, Origin, PluginSource, Source
 
 _MAX_FILE = 16 * 2**20
 """Bytes of a Python file that is loaded; larger ones are data with a wrong name."""
-_LEAST_MB = 2048
-"""The memory that a sandboxed worker may always use, however little is free."""
 
 
 def find_source(
@@ -112,7 +109,7 @@ def _find_on_hub(
         raise refusal(ref, decision)
     sandbox = choose(options.sandbox)  # before the first request
     if not ref.pinned:
-        ref = resolve(ref, Hub(private=options.private)).ref
+        ref = resolve(ref, Hub(private=options.private))
         message(f"{text} is {ref} now.")
     stored = obtain(ref, private=options.private, on_progress=on_progress)
     if decision.consent == "flag" and not leads_to(ref, private=options.private):
@@ -135,13 +132,7 @@ def _find_on_hub(
     plain = "".join(c if c.isalnum() else "_" for c in f"{ref.owner}_{ref.repo}")
     package = f"envhub_hub_{plain}_{manifest.commit}"
     directory = str(stored.directory)
-    open_to_all = sandbox == "none"
-    confinement = Confinement(
-        sandbox,
-        network=open_to_all or options.sandbox_allow_network,
-        readable=(directory,),
-        memory_mb=None if open_to_all else max(_LEAST_MB, resources.memory_mb() * 3 // 4),
-    )
+    confinement = confine_foreign(sandbox, (directory,), network=options.sandbox_allow_network)
     return FileSource(directory, ref.path, package, ref.repo, origin, confinement)
 
 

@@ -7,7 +7,7 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-from envhub.discovery import Installed, find
+from envhub.discovery import FINDERS, Installed, find
 from envhub.errors import UsageError
 from envhub.types import FileSource, Origin, PluginSource, Source
 
@@ -80,13 +80,14 @@ def _is_skipped(folder: Path) -> bool:
 def _installed(plugin: Installed) -> dict[str, str]:
     """Return the hashes of a package's Python files, as its own record lists them.
 
-    The record of an editable installation lists none: then the files themselves are hashed.
+    The record of an editable installation lists none, or a module that finds them: then the files
+    themselves are hashed.
     """
     files = metadata.distribution(plugin.distribution).files or []
     listed = {
         str(file): f"{file.hash.mode}:{file.hash.value}"
         for file in files
-        if file.hash is not None and file.suffix == ".py"
+        if file.hash is not None and file.suffix == ".py" and not file.name.startswith(FINDERS)
     }
     return listed or _editable(plugin.module.partition(":")[0].partition(".")[0])
 

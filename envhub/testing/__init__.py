@@ -4,14 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from envhub_localhub import LocalHub as LocalHub
+
+    from envhub.check import check_benchmark as check_benchmark
     from envhub.testing.benchmark import BenchmarkConformance as BenchmarkConformance
-    from envhub.testing.conformance import check_benchmark as check_benchmark
-    from envhub.testing.hub import LocalHub as LocalHub
 
 _HOMES = {
     "BenchmarkConformance": "envhub.testing.benchmark",
     "LocalHub": "envhub.testing.hub",
-    "check_benchmark": "envhub.testing.conformance",
+    "check_benchmark": "envhub.check",
 }
 
 __all__ = ["BenchmarkConformance", "LocalHub", "check_benchmark"]

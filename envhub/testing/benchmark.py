@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import pytest
 
+from envhub.check import CHECKS, Report, check_benchmark
 from envhub.options import Argument, SourceKeywords
-from envhub.testing.conformance import CHECKS, Report, check_benchmark
 
 
 class BenchmarkConformance:

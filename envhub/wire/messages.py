@@ -270,8 +270,6 @@ class Opened(_Message, frozen=True):
     action_space: SpaceSpec
     render_mode: Text | None
     metadata: dict[str, Any]
-    selective: bool
-    """Whether the env draws only the leaves that are observed."""
 
 
 class Done(_Message, frozen=True):

@@ -1,4 +1,4 @@
-"""Code that runs in a worker, its guard, the fork server or a policy's own process.
+"""Code that runs in a worker, its guard or a policy's own process.
 
 The host process runs it only for `--workers 0`.
 """

@@ -2,11 +2,9 @@
 
     python -m envhub.worker env|policy DESCRIPTOR HOST_PID SCRATCH
     python -m envhub.worker inside DESCRIPTOR SUPERVISOR GUARD SHELTER
-    python -m envhub.worker forkserver DESCRIPTOR HOST_PID
 
 The second form is a worker in a sandbox, whose outer guard is `envhub.worker.guard`. Both run
-without `site`, so that no code of installed packages runs before the worker is confined. The third
-form is the fork server, which forks workers that are not in a sandbox.
+without `site`, so that no code of installed packages runs before the worker is confined.
 """
 
 import atexit
@@ -25,12 +23,6 @@ def main(arguments: list[str]) -> None:
             os.close(int(guard))  # the guard's own end of the socket
             _enter_sandbox(shelter, int(supervisor))
             _serve("env", int(descriptor))
-        case ["forkserver", descriptor, host_pid]:
-            from envhub.worker.forkserver import serve_forks
-
-            order = serve_forks(int(descriptor), int(host_pid))
-            stand_guards(int(host_pid), order.scratch)
-            _serve("env", order.channel)
         case [role, descriptor, host_pid, scratch]:
             stand_guards(int(host_pid), scratch)
             _serve(role, int(descriptor))
@@ -44,7 +36,7 @@ def _enter_sandbox(shelter: str, supervisor: int) -> None:
     if os.getpgrp() != os.getpid():
         os.setpgid(0, 0)
     # An outer guard that has died already is noticed by `confine`, which cannot reach it.
-    if settings["protection"]["sandbox"] == "landlock":
+    if settings["inner_guard"]:
         stand_inner_guard(os.getppid(), str(Path.cwd()))
     else:
         enter_worker()

@@ -83,11 +83,11 @@ def main(arguments: list[str]) -> "NoReturn":
 
     Args:
         arguments: The host's pid, the scratch directory, the descriptor of the guard's end of the
-            supervisor's socket, the memory limit in MB or an empty text, the sandbox, and the pid
-            of the child: `bwrap`, or the worker's inner guard.
+            supervisor's socket, the memory limit in MB or an empty text, an empty text unless
+            the worker has an inner guard, and the pid of the child: `bwrap` or the inner guard.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # some shells unblock them
-    host_pid, scratch, supervisor, memory_mb, sandbox, worker_pid = arguments
+    host_pid, scratch, supervisor, memory_mb, inner, worker_pid = arguments
     if not _bind_to_parent(int(host_pid)):
         _end_descendants(int(worker_pid))
         remove_tree(scratch)
@@ -95,7 +95,7 @@ def main(arguments: list[str]) -> "NoReturn":
     _close_descriptors(keep=int(supervisor))
     limit = int(memory_mb) if memory_mb else None
     too_much = _supervise(int(supervisor), int(worker_pid), limit)
-    _wait(int(worker_pid), scratch, too_much, over_guard=sandbox == "landlock")
+    _wait(int(worker_pid), scratch, too_much, over_guard=bool(inner))
 
 
 def enter_worker() -> None:

@@ -43,6 +43,8 @@ from envhub.wire.messages import (
     TaskSpaces,
     WasReset,
 )
+from envhub.wire.normalize import AnyEnv
+from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import decode_spaces, encode_space, leaves
 from envhub.wire.values import NotPortable, portable
 from envhub.worker.attributes import description_of
@@ -54,9 +56,8 @@ from envhub.worker.benchmark import (
     relevant_packages,
 )
 from envhub.worker.convert import Converter
-from envhub.worker.envcalls import success_of, take_reset, take_step
+from envhub.worker.envcalls import take_reset, take_step
 from envhub.worker.leaves import Reader, Writer, observers, readers, writers
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.play import EnvSide, Player, Turn, play
 from envhub.worker.policy.load import make_caller
 from envhub.worker.replies import answer_with, encoded, failure
@@ -232,7 +233,6 @@ class Session:
             env.render_mode,
             # robosuite's wrapper has None there
             self._portable_items({} if env.metadata is None else env.metadata, "metadata"),
-            selective=bool(self._observers),
         )
 
     def _attach(self, request: Attach) -> Done:
@@ -344,7 +344,7 @@ class Session:
         return play(request, self._player, env_side, self._turn)
 
     def _probe(self, request: Probe) -> Probed:
-        from envhub.worker.probes import answer_probe  # only `envhub check` asks
+        from envhub.worker.check import answer_probe  # only `envhub check` asks
 
         return answer_probe(request, self._loaded, self._plugins)
 

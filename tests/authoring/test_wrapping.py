@@ -194,9 +194,6 @@ def test_survived_and_terminated_are_successes_without_a_key(tmp_path):
     answers = {"instruction": "balance", "success": "survived", "horizon": "5"}
     project = make(tmp_path, "--from", "gym:CartPole-v1", answers=answers)
     assert successes(project, tmp_path / "short") == [True, True]
-    suites = project / "envhub_cartpole_v1" / "suites.py"
-    suites.write_text(suites.read_text().replace("HORIZON = 5", "HORIZON = 500"))
-    assert successes(project, tmp_path / "long") == [False, False]
     answers = {"instruction": "fall", "success": "terminated"}
     falling = make(tmp_path, "./fall", "--from", "gym:CartPole-v1", answers=answers)
     assert successes(falling, tmp_path / "fallen") == [True, True]

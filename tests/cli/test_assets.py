@@ -6,9 +6,8 @@ import subprocess
 import sys
 
 import pytest
+from envhub_localhub import Large
 from support.looking import install
-
-from envhub.testing.hub import Large
 
 ENVHUB = [sys.executable, "-c", "from envhub.cli import main; main()"]
 MESH = bytes(range(256)) * 8000

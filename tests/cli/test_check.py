@@ -8,8 +8,8 @@ from support.commands import envhub, refused
 from support.run_tools import ENVHUB, variables
 from support.zoo import ZOO
 
+from envhub.check import CHECKS
 from envhub.cli.check import command
-from envhub.testing.conformance import CHECKS
 
 
 def test_the_table_and_what_a_failure_says():

@@ -51,7 +51,7 @@ def test_a_page(runs, tmp_path):
     assert "exact McNemar" in out.read_text()
     seeded = (runs / "still", runs / "seeded", "--unpaired", "--html", out)
     assert envhub("compare", *seeded).code == 0
-    assert "Fisher" in out.read_text()
+    assert "exact test by tasks" in out.read_text()
 
 
 def test_a_run_against_itself(runs):
@@ -69,7 +69,7 @@ def test_runs_that_cannot_be_paired(runs):
     assert answer.err.startswith("envhub: The runs differ in --seed (0, 5). --unpaired compares")
     unpaired = envhub("compare", runs / "still", runs / "seeded", "--unpaired")
     assert unpaired.code == 0
-    assert "Fisher, unpaired" in unpaired.out
+    assert "exact test by tasks, unpaired" in unpaired.out
 
 
 @pytest.mark.parametrize("words", [("--margin", "-1"), ("--margin", "x"), ("--fail-if", "bad")])
@@ -103,23 +103,69 @@ FOUND = Comparison(
 
 
 def test_sentences():
-    first, dropped, hopeless, left_out, margin = conclude(FOUND, 0.1)
+    first, dropped, hopeless, left_out, checkpoints, margin = conclude(FOUND, 0.1)
     assert first == (
         "No difference is shown between A and B: +25.0 points [-5.0, +50.0], p = 0.500 (exact "
         "McNemar, 7 pairs: 2 only B, 0 only A)."
     )
     assert dropped.startswith("1 pair does not count")
     assert dropped.endswith("with it the difference is +10.0 to +35.0 points.")
-    assert hopeless.startswith("With 4 pairs a task, no single one of 2 tasks can show")
+    assert hopeless.startswith("With 4 pairs per task, only the overall comparison can reach")
+    assert checkpoints.startswith("This speaks of these checkpoints")
     assert left_out == "Not compared: odd."
     assert margin == "It is shown that B is not worse than A by more than 10 points."
 
 
 def test_a_verdict_and_tasks_like_these():
-    worse = replace(FOUND, verdict="worse", difference=-0.25, p=0.0003, p_tasks=0.03125)
+    worse = replace(
+        FOUND, verdict="worse", difference=-0.25, ci_high=-0.01, p=0.0003, p_tasks=0.03125
+    )
     first, _, alike, *_ = conclude(worse, None)
-    assert first.startswith("B is worse than A by 25.0 points [-5.0, +50.0], p = 3.0e-04 (")
+    assert first.startswith("B is worse than A by 25.0 points [-5.0, -1.0], p = 3.0e-04 (")
     assert alike == "For tasks like these: p = 0.031 (sign flips of the tasks)."
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ci_low", "said"),
+    [
+        ("undecided", -0.05, None),
+        ("undecided", 0.01, "McNemar's exact test is stricter than the interval"),
+        ("better", 0.01, None),
+        ("better", -0.05, "counts every episode alike, the interval every task"),
+    ],
+)
+def test_a_verdict_that_the_interval_does_not_share_is_explained(verdict, ci_low, said):
+    lines = " ".join(conclude(replace(FOUND, verdict=verdict, ci_low=ci_low), None))
+    assert ("exact test is" in lines or "counts every" in lines) == (said is not None)
+    assert said is None or said in lines
+
+
+def test_groups_of_runs(runs):
+    answer = envhub(
+        "compare", runs / "still", runs / "still", "--", runs / "random", runs / "still"
+    )
+    assert answer.code == 0, answer.err
+    assert [line[:3] for line in answer.out.splitlines()[:4]] == ["A: ", "A: ", "B: ", "B: "]
+    assert "No difference is shown between the groups A and B" in answer.out
+    words = (runs / "still", runs / "still", "--", runs / "random", runs / "still", "--json")
+    content = json.loads(envhub("compare", *words).out)
+    assert {"rates_a", "rates_b", "difference", "ci_low", "degrees", "p", "verdict"} <= set(content)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("still",), "Name two runs, or two groups with -- between them; found 1"),
+        (("still", "random", "still"), "found 3"),
+        (("still", "--", "random", "random"), "A group needs at least two runs"),
+        (("still", "still", "--", "seeded", "seeded"), "The runs differ in --seed (0, 5)"),
+        (("still", "still", "--", "random", "random", "--unpaired"), "take no option but --json"),
+    ],
+)
+def test_wrong_groups(runs, words, said):
+    answer = envhub("compare", *(w if w.startswith("-") else runs / w for w in words))
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
 
 
 def test_the_table():

@@ -237,7 +237,7 @@ class TestTemporaryDirectory:
 FEW = 'ulimit -n "$0" && exec "$@"'
 
 
-@pytest.mark.parametrize("limit", [12, 16, 20, 28])
+@pytest.mark.parametrize("limit", [12, 20])
 def test_few_descriptors(limit, tmp_path):
     """One sentence, and the run can be resumed with more of them."""
     out = tmp_path / "run"
@@ -251,9 +251,6 @@ def test_few_descriptors(limit, tmp_path):
         capture_output=True,
         text=True,
     )
-    if limit == 28 and done.returncode == 0:  # the first workers ended before the last one began
-        assert (done.stderr, len(outcomes(out))) == ("", 6)
-        return
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         f"envhub: A process may open {limit} files here, which is too few. Raise the limit, e.g. "

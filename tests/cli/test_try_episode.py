@@ -149,6 +149,8 @@ def test_it_says_why_there_is_no_picture(tmp_path, mode, render, reason):
     (tmp_path / "env.py").write_text(UNSEEN.format(mode=mode, render=render))
     shown = try_(tmp_path)
     assert (shown["picture"], shown["no_picture"]) == (None, reason)
+    if mode is not None:
+        return
     answer = envhub("try", tmp_path)
     assert answer.code == 0
     assert f"no_picture   {reason}\n" in answer.out

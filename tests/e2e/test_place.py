@@ -8,6 +8,7 @@ import pytest
 from support.attacks import envhub as run
 from support.needs import SANDBOXES, needs_egl, needs_metaworld, needs_osmesa
 from support.notes import bring_notes
+from support.paths import ROOT
 
 import envhub
 from envhub.errors import UsageError
@@ -89,7 +90,7 @@ def look(ref: str, n_envs: int = 1, **options) -> tuple[dict[str, str], ...]:
 
 @needs_egl
 def test_every_worker_gets_a_backend_that_draws(local):
-    for seen in look(local(), n_envs=4):  # started and forked
+    for seen in look(local(), n_envs=2):
         assert seen["MUJOCO_GL"] == "egl"
 
 
@@ -158,6 +159,17 @@ def test_a_gl_failure_ends_with_one_sentence(local, command):
     assert done.returncode == 4
     assert done.stderr.endswith(f"\n{GL_HINT}\n"), done.stderr
     assert "Traceback" not in done.stderr
+
+
+# Modules
+
+
+def test_what_lies_beside_envhub_in_a_checkout_is_not_found(local):
+    """`make demo` leaves `runs` there, and a benchmark that lacks such a module would work."""
+    assert (ROOT / "tests" / "support").is_dir()
+    done = run("info", local(head="import tests.support"))
+    assert done.returncode == 4
+    assert "No module named 'tests'" in done.stderr
 
 
 # Caches
@@ -243,30 +255,33 @@ def test_variables_that_cannot_be_let_through(local, arguments, message):
 
 
 PROBLEMS = {
-    "writes beside itself": ("open('log.txt', 'w')", FILES_HINT),
-    "writes to the system": ("open('/usr/x', 'w')", FILES_HINT),
-    "resolves a name": ("urllib.request.urlopen('http://example.invalid/x')", NETWORK_HINT),
-    "connects": ("socket.create_connection(('127.0.0.1', 9), timeout=5)", NETWORK_HINT),
-    "connects far away": ("socket.create_connection(('192.0.2.1', 9), timeout=5)", NETWORK_HINT),
+    "writes beside itself": ("eval", "open('log.txt', 'w')", FILES_HINT),
+    "writes to the system": ("info", "open('/usr/x', 'w')", FILES_HINT),
+    "resolves a name": ("try", "urllib.request.urlopen('http://a.invalid/x')", NETWORK_HINT),
+    "connects": ("info", "socket.create_connection(('127.0.0.1', 9), timeout=5)", NETWORK_HINT),
+    "connects far away": (
+        "eval",
+        "socket.create_connection(('192.0.2.1', 9), timeout=5)",
+        NETWORK_HINT,
+    ),
 }
+"""Each is met by one of the commands; in `info` while the file is loaded, else at a reset."""
 
 
 @pytest.mark.filterwarnings("ignore:1 of 1 episodes ended with an error:RuntimeWarning")
 @pytest.mark.parametrize("sandbox", SANDBOXES)
 @pytest.mark.parametrize("problem", PROBLEMS)
 def test_errors_in_a_sandbox_name_the_option(on_hub, tmp_path, sandbox, problem):
-    code, hint = PROBLEMS[problem]
-    options = {"trust_remote_code": True, "sandbox": sandbox}
-    ref = on_hub(on_reset=code)
-    run_ = envhub.evaluate(ref, episodes=1, retries=0, workers=1, out="out", **options)
-    [record] = run_.records()
-    assert record.status == "env_error"
-    assert record.error.message.endswith(f"\n{hint}"), record.error.message
-    flags = ("--trust-remote-code", "--sandbox", sandbox)
-    done = run("try", ref, *flags)
-    assert done.returncode == 4
-    assert done.stderr.endswith(f"\n{hint}\n"), done.stderr
-    done = run("info", on_hub(head=code), *flags)
+    command, code, hint = PROBLEMS[problem]
+    ref = on_hub(head=code) if command == "info" else on_hub(on_reset=code)
+    if command == "eval":
+        options = {"trust_remote_code": True, "sandbox": sandbox}
+        run_ = envhub.evaluate(ref, episodes=1, retries=0, workers=1, out="out", **options)
+        [record] = run_.records()
+        assert record.status == "env_error"
+        assert record.error.message.endswith(f"\n{hint}"), record.error.message
+        return
+    done = run(command, ref, "--trust-remote-code", "--sandbox", sandbox)
     assert done.returncode == 4
     assert done.stderr.endswith(f"\n{hint}\n"), done.stderr
 

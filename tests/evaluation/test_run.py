@@ -15,7 +15,7 @@ from textwrap import dedent
 import numpy as np
 import pytest
 from support.paths import ASSETS
-from support.processes import descendants
+from support.processes import descendants, wait_until
 from support.run_tools import WALK, WALKERS, outcomes, snapshot
 
 import envhub
@@ -77,7 +77,7 @@ def test_an_episode_can_be_played_again_from_what_is_kept(out):
     assert bool(info["is_success"][0]) is record.success
 
 
-@pytest.mark.parametrize("workers", [0, 1, 3])
+@pytest.mark.parametrize("workers", [0, 2])
 def test_an_env_file_starts_in_its_own_directory(out, workers):
     before = Path.cwd()
     run = evaluate(str(ASSETS / "relative_file"), episodes=3, workers=workers, out=out)
@@ -266,7 +266,7 @@ def test_four_threads_at_once(tmp_path, monkeypatch):
     first, *others = (outcomes(run.directory) for run in runs)
     assert len(first) == 4
     assert others == [first] * 3
-    assert not descendants(os.getpid())
+    wait_until(lambda: not descendants(os.getpid()))
 
 
 def test_progress_and_records_are_told(out):

@@ -14,7 +14,7 @@ def pair(high: float = 1.0, *, size: int = 8):
     state = spaces.Box(-1.0, high, (4,), np.float32)
     observation = spaces.Dict({"pixels": image, "state": state})
     sent = encode_space(observation), encode_space(spaces.Box(-1.0, 1.0, (2,), np.float32))
-    received = decode_reply(encode(Opened(1, *sent, None, {}, selective=False)))
+    received = decode_reply(encode(Opened(1, *sent, None, {})))
     return received.observation_space, received.action_space
 
 

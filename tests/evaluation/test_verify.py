@@ -34,9 +34,7 @@ def verdicts(found):
     return {f"{each.task}:{each.episode}": each.verdict for each in found.episodes}
 
 
-@pytest.mark.parametrize(
-    ("file", "made", "checked"), [("env.py", 1, 2), ("env.py", 2, 1), ("rebuilt.py", 1, 1)]
-)
+@pytest.mark.parametrize(("file", "made", "checked"), [("env.py", 2, 1), ("rebuilt.py", 1, 1)])
 def test_a_run_as_it_was_made(tmp_path, file, made, checked):
     run = make_recorded(tmp_path / "run", file, workers=made)
     found = envhub.verify(run, workers=checked)

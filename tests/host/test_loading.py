@@ -31,7 +31,7 @@ class Quiet(gym.Env):
         if name.startswith("hangs"):
             time.sleep(1000)
         if name.startswith("slow"):
-            time.sleep(3)
+            time.sleep(1.5)
         if name.startswith("raises"):
             raise FileNotFoundError("no mesh")
 
@@ -108,13 +108,13 @@ def test_if_many_are_the_last_one_is_named(file, tmp_path):
 
 def test_the_limit_is_that_of_one_env(file, tmp_path):
     run = evaluate(
-        file, tmp_path / "run", "slow-a slow-b slow-c", workers=1, limits=Limits(start=7.0)
+        file, tmp_path / "run", "slow-a slow-b slow-c slow-d", workers=1, limits=Limits(start=5.0)
     )
     assert {record.status for record in run.records()} == {"ok"}
 
 
 def test_one_that_hangs(file, tmp_path):
-    limits = Limits(start=8.0)
+    limits = Limits(start=5.0)
     with pytest.warns(RuntimeWarning, match="ended with"):
         run = evaluate(file, tmp_path / "run", "open hangs close", workers=1, limits=limits)
     status = {record.task: record.status for record in run.records()}

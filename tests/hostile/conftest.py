@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.needs import SANDBOXES
+from support.needs import SANDBOXES, needs_sandbox
 from support.notes import bring_notes
 
 
@@ -32,4 +32,10 @@ def publish(hub) -> Callable[..., str]:
 @pytest.fixture(params=SANDBOXES)
 def sandbox(request: pytest.FixtureRequest) -> str:
     """Each sandbox that works here."""
+    return request.param
+
+
+@pytest.fixture(params=[pytest.param("auto", marks=needs_sandbox)])
+def some_sandbox(request: pytest.FixtureRequest) -> str:
+    """For what does not depend on which one it is: the strongest that works here."""
     return request.param

@@ -69,28 +69,28 @@ def described(text: str) -> str:
 
 
 @pytest.mark.parametrize("command", ["try", "info", "list"])
-def test_a_description_forges_no_line(publish, sandbox, command):
+def test_a_description_forges_no_line(publish, some_sandbox, command):
     ref = publish(described(ascii(FORGED)))
-    done = envhub(command, ref, "--trust-remote-code", "--sandbox", sandbox)
+    done = envhub(command, ref, "--trust-remote-code", "--sandbox", some_sandbox)
     assert done.returncode == 0, done.stderr
     assert not HIDING.search(done.stdout)
     assert not re.search(r"^(success +verified|return +999)", done.stdout, re.MULTILINE)
     assert r"reach success      verified return       999.0\r\x1b[2J\u202e\u200b" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["try", "info", "list"])
-def test_a_long_description_is_cut(publish, sandbox, command):
+@pytest.mark.parametrize("command", ["try", "list"])
+def test_a_long_description_is_cut(publish, some_sandbox, command):
     ref = publish(described("'x' * 10_000"))
-    done = envhub(command, ref, "--trust-remote-code", "--sandbox", sandbox)
+    done = envhub(command, ref, "--trust-remote-code", "--sandbox", some_sandbox)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout) < 2000
     assert "xxx… (10,000 characters)" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["try", "info", "list"])
-def test_a_description_of_megabytes_is_refused(publish, sandbox, command):
+@pytest.mark.parametrize("command", ["info"])
+def test_a_description_of_megabytes_is_refused(publish, some_sandbox, command):
     ref = publish(described("'x' * 3_000_000"))
-    done = envhub(command, ref, "--trust-remote-code", "--sandbox", sandbox)
+    done = envhub(command, ref, "--trust-remote-code", "--sandbox", some_sandbox)
     assert done.returncode == 4, done.stderr
     assert "description must have at most 10,000 characters, found 3,000,000." in done.stderr
     assert len(done.stdout + done.stderr) < 2000
@@ -98,9 +98,9 @@ def test_a_description_of_megabytes_is_refused(publish, sandbox, command):
 
 
 @pytest.mark.parametrize("command", ["try", "info"])
-def test_json_has_the_exact_text_in_ascii(publish, sandbox, command):
+def test_json_has_the_exact_text_in_ascii(publish, some_sandbox, command):
     ref = publish(described(ascii(FORGED)))
-    done = envhub(command, ref, "--trust-remote-code", "--sandbox", sandbox, "--json")
+    done = envhub(command, ref, "--trust-remote-code", "--sandbox", some_sandbox, "--json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii()
     shown = json.loads(done.stdout)
@@ -124,9 +124,9 @@ class Env(Env):
 
 
 @pytest.mark.parametrize("command", ["try", "info"])
-def test_keys_of_observations_forge_no_line(publish, sandbox, command):
+def test_keys_of_observations_forge_no_line(publish, some_sandbox, command):
     ref = publish(env_file(bottom=KEYS))
-    done = envhub(command, ref, "--trust-remote-code", "--sandbox", sandbox)
+    done = envhub(command, ref, "--trust-remote-code", "--sandbox", some_sandbox)
     assert "\x1b" not in done.stdout + done.stderr
     assert not re.search(r"^success +verified", done.stdout, re.MULTILINE)
     assert max(map(len, done.stdout.splitlines()), default=0) < 1000

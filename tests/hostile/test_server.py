@@ -10,13 +10,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 from support.attacks import env_file, envhub, python
 from support.notes import NOTES
 
 from envhub.files import set_writable
 from envhub.sources import store
 from envhub.testing import LocalHub
-from envhub.testing.hub import faults
 
 QUICK = ("--trust-remote-code", "--sandbox", "none", "--workers", "1", "--episodes", "1")
 
@@ -88,9 +88,7 @@ def leaving(mark: Path) -> str:
 class TestNames:
     """Files are written where EnvHub says, under names that are what they seem."""
 
-    @pytest.mark.parametrize(
-        "etag", ["../../../../../../escaped", "{tmp_path}/escaped", "", "e" * 999]
-    )
+    @pytest.mark.parametrize("etag", ["../../../../../../escaped", "{tmp_path}/escaped", "e" * 999])
     def test_an_etag_names_no_file(self, hub, publish, tmp_path, etag):
         ref = publish(env_file())
         value = f'"{etag.format(tmp_path=tmp_path)}"'
@@ -106,23 +104,20 @@ class TestNames:
         ("name", "shown"),
         [
             ("a\\b.py", r"'a\\\\b\.py'"),
-            ("\\..\\..\\escaped", r"\\\\escaped"),
-            ("a\nb.py", r"'a\\nb\.py'"),
             ("a\x1b[2Kb.py", r"'a\\x1b\[2Kb\.py'"),
             ("txt.\u202eyp", r"'txt\.\\u202eyp'"),
-            ("a\u200b.py", r"\\u200b"),
             ("n" * 256, "'n+': too long"),
             ("/".join(["n" * 100] * 11), "'n+[^ ]*': too long"),
         ],
-        ids=["backslash", "backslashes", "line", "control", "bidi", "width", "name", "path"],
+        ids=["backslash", "control", "bidi", "name", "path"],
     )  # fmt: skip
     def test_odd_names_in_a_commit(self, publish, tmp_path, name, shown):
         done = envhub("info", publish(env_file(), **{name: "x = 1\n"}))
         assert_refused(done, tmp_path, f"has a file that is not fetched: .*{shown}")
         assert not {"\x1b", "\u202e", "\u200b"} & set(done.stderr)
 
-    @pytest.mark.parametrize("path", ["../../../escaped", "{tmp_path}/escaped", "a/../../escaped",
-                                      ".GIT/config", "env.py/escaped", ""])  # fmt: skip
+    @pytest.mark.parametrize("path", ["../../../escaped", "{tmp_path}/escaped",
+                                      ".GIT/config", "env.py/escaped"])  # fmt: skip
     def test_paths_of_a_listing_that_lead_elsewhere(
         self, hub, publish, tmp_path, without_git, path
     ):
@@ -163,7 +158,7 @@ def poison(directory: Path, text: str, **changes: object) -> None:
     set_writable(place, writable=True)
     content = json.loads((place / "manifest.json").read_text())
     (directory / "env.py").write_text(text)
-    sha256, blob_id = store.digests(text.encode())
+    sha256, blob_id = store.file_ids(directory / "env.py", large=False)
     content["files"]["env.py"] |= {"sha256": sha256, "blob_id": blob_id, "size": len(text)}
     (place / "manifest.json").write_text(json.dumps(content | changes))
 
@@ -176,8 +171,7 @@ def stored_at(tmp_path: Path) -> Path:
 class TestStore:
     """The store is a cache: what it says about itself is not believed."""
 
-    @pytest.mark.parametrize("known", [True, False])
-    @pytest.mark.parametrize("hub_is_there", [True, False])
+    @pytest.mark.parametrize(("hub_is_there", "known"), [(True, False), (False, True)])
     def test_a_manifest_that_says_it_was_only_listed(
         self, hub, publish, tmp_path, hub_is_there, known
     ):
@@ -270,7 +264,7 @@ class TestStore:
         assert done.returncode == 0, done.stderr
         assert not (tmp_path / "executed").exists()
 
-    @pytest.mark.parametrize("text", ["[]", "{}", '{"format": 1, "files": []}', "[" * 9999, "\xff"])
+    @pytest.mark.parametrize("text", ['{"format": 1, "files": []}', "[" * 9999, "\xff"])
     def test_a_manifest_that_is_none(self, publish, tmp_path, text):
         ref = publish(env_file())
         assert envhub("info", ref).returncode == 0
@@ -296,7 +290,7 @@ def secret(hub, other, monkeypatch, tmp_path) -> str:
 class TestToken:
     """The token goes to the Hub that the user named, and to nobody else."""
 
-    @pytest.mark.parametrize("code", [301, 302, 307, 308])
+    @pytest.mark.parametrize("code", [301, 308])
     def test_git_is_sent_elsewhere(self, hub, other, secret, tmp_path, code):
         with hub.fault(faults.Redirect(other.endpoint, "/info/refs$|/git-upload-pack$", code)):
             done = envhub("info", secret, "--private")
@@ -334,9 +328,7 @@ class TestToken:
         assert_refused(done, tmp_path, "does not exist or is private|requires a login")
         assert [request.token for request in other.requests] == [None]
 
-    @pytest.mark.parametrize(
-        "to", ["http://192.0.2.1", "file://", "ftp://127.0.0.1", "http://[", "//"]
-    )
+    @pytest.mark.parametrize("to", ["http://192.0.2.1", "file://", "http://["])
     def test_a_file_is_sent_to_an_address_that_is_not_encrypted(self, hub, publish, tmp_path, to):
         ref = publish(env_file())
         with hub.fault(faults.Redirect(to, "/resolve/")):
@@ -353,13 +345,12 @@ class TestToken:
 class TestBounds:
     """Whatever a server sends, it ends."""
 
-    @pytest.mark.parametrize("path", ["/revision/", "/tree/"])
     @pytest.mark.parametrize(
-        ("fault", "message"),
+        ("path", "fault", "message"),
         [
-            ({"pause": 0.0}, "it has more than 16 MB|did not end within 3 seconds"),
-            ({"pause": 0.05}, "did not end within 3 seconds"),
-            ({"pause": 0.05, "part": "head"}, "did not end within 3 seconds"),
+            ("/tree/", {"pause": 0.0}, "it has more than 16 MB|did not end within 3 seconds"),
+            ("/revision/", {"pause": 0.05}, "did not end within 3 seconds"),
+            ("/tree/", {"pause": 0.05, "part": "head"}, "did not end within 3 seconds"),
         ],
         ids=["fast", "drip", "head"],
     )
@@ -401,7 +392,6 @@ class TestBounds:
         ("size", "message"),
         [
             (-1, "not from a Hub: .*`int` >= 0"),
-            (-(2**70), "not from a Hub"),
             (2**70, "a benchmark may have 2000 of 500 MB"),
             (7, "it has more than the 7 bytes that are listed"),
             (10**6, "has [0-9]+ bytes instead of 1000000"),
@@ -437,8 +427,7 @@ class TestBounds:
         assert_refused(done, tmp_path, "env.py of .*could not be requested: RemoteProtocolError")
         assert sum("/resolve/" in request.path for request in hub.requests) == 5
 
-    @pytest.mark.parametrize("path", ["/info/refs$", "/git-upload-pack$"])
-    @pytest.mark.parametrize("pause", [0.0, 0.05])
+    @pytest.mark.parametrize(("path", "pause"), [("/info/refs$", 0.0), ("/git-upload-pack$", 0.05)])
     def test_git_never_ends(self, hub, publish, tmp_path, path, pause):
         ref = publish(env_file())
         with hub.fault(faults.Endless(path, pause=pause)):

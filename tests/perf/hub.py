@@ -5,10 +5,6 @@
 The same benchmark evaluated from its directory and by a pinned reference whose files are stored
 already, without a sandbox and in one, as whole commands. Then runs in this process, which spares
 the imports whose times differ most: with one worker, two and eight.
-
-From the third on, workers that are in no sandbox are forked from one that has imported what they
-need (`envhub/host/forkserver.py`). The row about eight is without that, to show what the sandbox
-takes; the last row is with it, to show what those in a sandbox do without.
 """
 
 import argparse
@@ -25,7 +21,6 @@ from statistics import median
 from measure import alternate, report
 
 import envhub
-from envhub.host import forkserver
 from envhub.options import SandboxKind
 from envhub.testing import LocalHub
 
@@ -103,18 +98,14 @@ def main() -> int:
             "to a command": added(seconds, "sandboxed", "stored"),
             "to a run of one worker": sandbox_adds(place, ref, 1, options.runs),
             "to each of two workers": sandbox_adds(place, ref, 2, options.runs // 2),
+            "to each of eight workers": sandbox_adds(place, ref, 8, options.crews),
         }
-        beyond, forkserver._STARTED_DIRECTLY = forkserver._STARTED_DIRECTLY, sys.maxsize
-        adds["to each of eight workers"] = sandbox_adds(place, ref, 8, options.crews)
-        forkserver._STARTED_DIRECTLY = beyond
-        forked = sandbox_adds(place, ref, 8, options.crews)
     rows = [
         {"what": "a stored source, to a command", "adds s": source, "below": LIMIT_SOURCE},
         *(
             {"what": f"the sandbox, {to}", "adds s": seconds, "below": LIMIT_SANDBOX}
             for to, seconds in adds.items()
         ),
-        {"what": "  if those in none are forked", "adds s": forked, "below": ""},
     ]
     plain = median(seconds["directory"])
     report(f"Hub sources; from a directory {plain:.2f} s", rows, json=options.json)

@@ -18,7 +18,7 @@ from measure import alternate, report
 
 from envhub.sandbox import filesystem
 from envhub.sandbox.bubblewrap import wrap
-from envhub.sandbox.choose import trouble
+from envhub.sandbox.choose import why_unavailable
 
 TESTS = Path(__file__).parents[1]
 IDLE = [sys.executable, "-S", "-c", ""]
@@ -42,7 +42,7 @@ def cases(directory: Path) -> dict[str, Callable[[], float]]:
 
     found: dict[str, Callable[[], float]] = {"start Python": partial(seconds, IDLE)}
     for kind in ("bubblewrap", "landlock"):
-        if trouble(kind) is None:
+        if why_unavailable(kind) is None:
             place = directory / kind
             place.mkdir()
             sandbox = make_sandbox(kind, "me", place)

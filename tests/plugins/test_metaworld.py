@@ -276,7 +276,7 @@ def test_an_episode_is_drawn_afterwards(tmp_path):
 
 @needs_metaworld
 def test_a_reset_is_meta_worlds_own_to_the_bit():
-    names = ("soccer-v3", "push-v3", "push-back-v3", "faucet-open-v3", "shelf-place-v3", "sweep-v3")
+    names = ("soccer-v3", "push-back-v3", "shelf-place-v3")
     start = [sys.executable, str(TESTS / "support" / "metaworld_resets.py"), "2", *names]
     done = subprocess.run(start, capture_output=True, text=True, check=False)
     assert done.stdout == f"compared {len(names)}\n", done.stderr  # `make soak` takes all 50
@@ -305,7 +305,7 @@ def test_a_version_that_was_not_compared_is_reset_as_it_resets_itself(version, l
 
 @needs_metaworld
 def test_goals_follow_the_seed_and_memory_stays_flat(tmp_path):
-    check_goals([*TASKS][::4], tmp_path)  # `make soak` takes all 50
+    check_goals([*TASKS][::10], tmp_path)  # `make soak` takes all 50
 
 
 # Its frames

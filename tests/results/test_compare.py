@@ -103,3 +103,43 @@ def test_margin(make_run):
     found = compare(make_run("a", near="1" * 10), make_run("b", near="1" * 10))
     assert found.not_worse_by(0.9)
     assert not found.not_worse_by(0.01)
+
+
+def test_lost_episodes_count_against_what_a_gate_claims(make_run):
+    """Ten successes that are not there anymore cannot make B as good as A."""
+    a = make_run("a", near="1111111111", far="1111111111")
+    b = make_run("b", near="1111111111", far="eeeeeeeeee")
+    found = compare(a, b)
+    assert (found.verdict, found.left_out) == ("undecided", ("far",))
+    assert found.worst.verdict == "worse"
+    assert (found.worst.difference, found.best.difference) == (-0.5, 0.5)
+    assert (found.is_worse(), found.is_better(), found.is_different()) == (True, False, True)
+    assert not found.not_worse_by(0.2)
+    assert found.to_json()["worst"]["verdict"] == "worse"
+    better = compare(b, a)
+    assert not better.is_better()
+    whole = compare(a, a)
+    assert (whole.worst, whole.best, whole.is_worse(), whole.is_different()) == (
+        None, None, False, False,
+    )  # fmt: skip
+
+
+def test_lost_episodes_of_runs_that_are_not_paired(make_run):
+    a, b = make_run("a", near="1111111111"), make_run("b", near="11111 eeee")
+    found = compare(a, b, paired=False)
+    assert (found.tasks[0].lost_a, found.tasks[0].lost_b) == (0, 5)
+    assert (found.worst.rate_b, found.best.rate_b) == (0.5, 1.0)
+    assert found.is_worse()
+
+
+def test_unpaired_tasks_played_unequally_often_show_nothing(make_run):
+    """Pooled, 10 of 20 would stand against 11 of 20 the other way round."""
+
+    def many(info):
+        info["plan"]["episodes"] = 20
+
+    a = make_run("a", many, near="1" * 18 + "00", far="1" + "0" * 9 + " " * 10)
+    b = make_run("b", many, near="1" * 9 + "0" + " " * 10, far="11" + "0" * 18)
+    found = compare(a, b, paired=False)
+    assert found.difference == pytest.approx(0.0)
+    assert (found.verdict, found.p) == ("undecided", pytest.approx(1.0))

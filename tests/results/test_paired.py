@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from envhub.results.paired import Pairs, difference_interval, fisher, holm, mcnemar, newcombe
+from envhub.results.paired import (
+    Pairs,
+    difference_interval,
+    exact_conditional,
+    fisher,
+    holm,
+    mcnemar,
+    newcombe,
+    welch,
+)
 from envhub.results.paired import sign_flip as flip
 from envhub.results.statistics import wilson
 
@@ -86,7 +95,8 @@ def test_the_interval_of_one_task_is_bonetts_and_prices():
     p, q = (b + 1) / (n + 2), (a + 1) / (n + 2)
     # One task is shrunk to itself, so that this differs from the published form by one pair.
     won, lost = (b + p) / (n + 1), (a + q) / (n + 1)
-    reach = 1.959963984540054 * ((won + lost - (won - lost) ** 2) / n) ** 0.5
+    spread = (won + lost - (won - lost) ** 2) / n + 2 / (n + 2) ** 2
+    reach = 1.959963984540054 * spread**0.5
     expected = (p - q - reach, p - q + reach)
     assert difference_interval([Pairs(n, a, b)]) == pytest.approx(expected)
 
@@ -95,6 +105,55 @@ def test_equal_policies_have_an_interval_around_zero():
     low, high = difference_interval([Pairs(10, 0, 0)] * 10)
     assert low == -high
     assert 0 < high < 2 * (1 - wilson(100, 100)[0])
+
+
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [
+        ([Pairs(50, 0, 0)], (-5.3845, 5.3845)),
+        ([Pairs(10, 0, 0)] * 10, (-2.8503, 2.8503)),
+        ([Pairs(50, 0, 0)] * 10, (-0.5577, 0.5577)),
+        ([Pairs(50, 3, 8)], (-4.177, 23.407)),
+        ([Pairs(10, 0, 2), *[Pairs(10, 0, 0)] * 9], (-1.913, 5.835)),
+        ([Pairs(10, 0, 1)] * 5 + [Pairs(10, 0, 0)] * 5, (-0.289, 10.093)),
+        ([Pairs(20, 2, 1), Pairs(20, 0, 4), Pairs(20, 1, 1)], (-5.709, 15.386)),
+        ([Pairs(100, 10, 0), Pairs(10, 0, 5)], (2.888, 36.398)),
+    ],
+)
+def test_worked_values_of_the_interval(tasks, expected):
+    assert [100 * end for end in difference_interval(tasks)] == pytest.approx(expected, abs=6e-4)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "p", "direction", "interval"),
+    [
+        ([(45, 50)], [(38, 50)], 0.10837, -1, (-0.2856, 0.0094)),
+        ([(90, 100), (1, 10)], [(9, 10), (10, 100)], 1.0, 0, (-0.1555, 0.1555)),
+        (
+            [(18, 20), (10, 20), (5, 20)],
+            [(20, 20), (15, 20), (9, 20)],
+            0.02700,
+            1,
+            (0.0322, 0.3229),
+        ),
+    ],
+)
+def test_independent_runs_are_tested_task_by_task(a, b, p, direction, interval):
+    """Pooled, the second row would be called different with p = 2e-23."""
+    found = exact_conditional(a, b)
+    assert (found.p, found.direction) == (pytest.approx(p, abs=5e-6), direction)
+    assert newcombe(a, b) == pytest.approx(interval, abs=6e-5)
+
+
+def test_groups_of_runs_against_scipy():
+    a, b = [0.80, 0.84, 0.79], [0.86, 0.88, 0.85]
+    found = welch(a, b)
+    assert (found.difference, found.low, found.high) == pytest.approx(
+        (0.0533, -0.0009, 0.1075), abs=6e-5
+    )
+    assert found.degrees == pytest.approx(3.2, abs=1e-3)
+    assert found.p == pytest.approx(stats.ttest_ind(b, a, equal_var=False).pvalue, abs=1e-10)
+    assert welch([0.5, 0.5], [0.9, 0.9]).degrees is None
 
 
 def test_flips_of_few_tasks_are_enumerated():

@@ -1,10 +1,12 @@
 """Requirements on results: how they are written, and when they are met."""
 
+from dataclasses import replace
+
 import pytest
 
 from envhub.errors import UnknownName, UsageError
 from envhub.results.require import FIELDS, check_names, failures, parse_requirement
-from envhub.results.summary import Line, Summary
+from envhub.results.summary import Line, Summary, settle
 
 NEAR = Line(
     suite="s", task="near", n=10, n_tasks=1, successes=9, rate=0.9, errors=0, policy_errors=0
@@ -35,6 +37,18 @@ SUMMARY = Summary((NEAR,), (S,), OVERALL)
 )
 def test_requirements(text, met):
     assert (failures([parse_requirement(text)], SUMMARY) == []) is met
+
+
+def test_episodes_without_a_result_count_against_a_requirement():
+    suites = {"s": ["near"]}
+    near = replace(NEAR, n=9, errors=1, successes=9, rate=1.0, rate_worst=0.9, rate_best=1.0)
+    summary = Summary((near,), (replace(S, rate=1.0),), replace(OVERALL, n=9, rate=1.0))
+    cases = [settle(summary, suites, 10, succeeded=each) for each in (False, True)]
+    assert [case.overall.rate for case in cases] == [0.9, 1.0]
+    assert failures([parse_requirement("rate>=0.9")], summary, *cases) == []
+    (said,) = failures([parse_requirement("rate>=0.95")], summary, *cases)
+    assert said.startswith("rate>=0.95 is not shown: it is 1 so far, and can become 0.9 with")
+    assert failures([parse_requirement("n==9")], summary, *cases) == []
 
 
 def test_what_is_said():

@@ -133,7 +133,7 @@ def server(index):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
         found.seen = []
         found.address = f"http://127.0.0.1:{found.server_address[1]}"
-        threading.Thread(target=found.serve_forever, daemon=True).start()
+        threading.Thread(target=found.serve_forever, args=(0.02,), daemon=True).start()
         yield found
         found.shutdown()
 

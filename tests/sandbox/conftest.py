@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from support.needs import SANDBOXES, USERS
+from support.needs import ME, SANDBOXES, USERS
 from support.sandboxes import Sandbox, make_sandbox
 
 
@@ -33,4 +33,4 @@ def sandbox(kind, user, directory) -> Sandbox:
 @pytest.fixture
 def mine(kind, directory) -> Sandbox:
     """Only as whoever runs the tests: with this interpreter's packages."""
-    return make_sandbox(kind, "me", directory)
+    return make_sandbox(kind, ME, directory)

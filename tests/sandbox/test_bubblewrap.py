@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 
-from support.needs import needs_bubblewrap
+from support.needs import ME, needs_bubblewrap
 from support.sandboxes import choose_elsewhere, fake_tool, make_sandbox
 from support.sources import confined_spec
 
@@ -25,7 +25,7 @@ def test_the_process_that_bubblewrap_leaves_inside(user, directory):
 
 @needs_bubblewrap
 def test_the_common_directories_of_bubblewrap(directory):
-    sandbox = make_sandbox("bubblewrap", "me", directory)
+    sandbox = make_sandbox("bubblewrap", ME, directory)
     program = """if True:
         import os
         result = [os.statvfs(path).f_blocks * os.statvfs(path).f_frsize for path in given]

@@ -7,7 +7,6 @@ from support.needs import needs_landlock, needs_sandbox
 from support.sandboxes import choose_elsewhere, fake_tool
 
 from envhub.errors import HomeExposed, SandboxUnavailable
-from envhub.sandbox import inside, supervisor
 from envhub.sandbox.choose import choose, command, protect
 from envhub.sandbox.inside import Protection
 
@@ -55,22 +54,20 @@ class TestChoosing:
 class TestProtection:
     def test_what_a_run_records(self):
         assert protect("none", network=False, memory_mb=64).to_json() == {
-            "sandbox": "none", "network": True, "memory_mb": None, "processes": None,
-            "file_mb": None,
+            "sandbox": "none", "network": True, "memory_mb": None,
         }  # fmt: skip
 
     @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
     def test_of_a_sandbox(self, kind):
         protection = protect(kind, network=False, memory_mb=64)
-        most = supervisor.processes()
-        assert protection == Protection(kind, False, 64, most, inside.FILE_MB)
+        assert protection == Protection(kind, False, 64)
         assert Protection(**protection.to_json()) == protection
 
 
 class TestCommand:
-    NONE = Protection("none", True, None, None, None)
-    LANDLOCK = Protection("landlock", False, None, None, None)
-    BUBBLEWRAP = Protection("bubblewrap", False, None, None, None)
+    NONE = Protection("none", True, None)
+    LANDLOCK = Protection("landlock", False, None)
+    BUBBLEWRAP = Protection("bubblewrap", False, None)
 
     def test_only_bubblewrap_changes_it(self, tmp_path):
         for protection in (self.NONE, self.LANDLOCK):

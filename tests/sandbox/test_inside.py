@@ -348,7 +348,7 @@ def test_a_process_with_threads_is_not_shut_in(directory):
         from envhub.sandbox.inside import Protection, confine
         threading.Thread(target=threading.Event().wait, daemon=True).start()
         try:
-            protection = Protection("landlock", False, None, None, None)
+            protection = Protection("landlock", False, None)
             confine(protection, scratch=Path("/"), readable=[], supervisor=0)
         except RuntimeError as exc:
             print(exc)

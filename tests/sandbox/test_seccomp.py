@@ -136,7 +136,10 @@ class TestFilter:
 
     def test_machines_that_it_is_not_written_for(self, monkeypatch):
         monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="riscv64"))
-        assert seccomp.trouble() == "its seccomp filter supports x86_64 and aarch64, not riscv64"
+        assert (
+            seccomp.why_unavailable()
+            == "its seccomp filter supports x86_64 and aarch64, not riscv64"
+        )
 
     def test_the_other_architectures_of_a_machine(self, machine):
         judge = Machine(seccomp.rules_in_namespaces(network=False, root=False), machine).judge

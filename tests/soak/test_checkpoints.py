@@ -9,6 +9,7 @@ import shutil
 import signal
 
 import pytest
+from envhub_localhub import Large
 from support import libero_setup as libero
 from support.lerobot_runs import PATIENT, WALK, actions, evaluate, lerobots_own, made_once
 from support.needs import lerobot_python, needs_egl, needs_lerobot, needs_libero, needs_metaworld
@@ -16,7 +17,6 @@ from support.processes import descendants, ending, kill, wait_until
 from support.run_tools import counted, ended, envhub, outcomes, start
 
 from envhub import open_run
-from envhub.testing.hub import Large
 
 pytestmark = [pytest.mark.soak, needs_lerobot, pytest.mark.timeout(3600)]
 

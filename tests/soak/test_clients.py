@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TESTS = ("tests/testing/hub", "tests/sources", "tests/e2e/test_hub.py")
+TESTS = ("tests/plugins/localhub", "tests/sources", "tests/e2e/test_hub.py")
 
 
 @pytest.mark.soak
@@ -17,7 +17,8 @@ TESTS = ("tests/testing/hub", "tests/sources", "tests/e2e/test_hub.py")
 def test_a_client(tmp_path, version):
     venv.create(tmp_path / "venv", with_pip=True)
     python = tmp_path / "venv/bin/python"
-    run(python, "-m", "pip", "install", "--quiet", f"{ROOT}[dev]", f"huggingface_hub{version}")
+    wanted = (f"{ROOT}[dev]", ROOT / "plugins/localhub", f"huggingface_hub{version}")
+    run(python, "-m", "pip", "install", "--quiet", *wanted)
     run(python, "-c", "import huggingface_hub; print(huggingface_hub.__version__)")
     run(python, "-m", "pytest", "-p", "no:cacheprovider", "--numprocesses=2", *TESTS)
 
@@ -25,7 +26,11 @@ def test_a_client(tmp_path, version):
 def run(*argv: str | Path) -> None:
     """Run a tool in the repository; what it prints is in the report of a failure."""
     # EnvHub as it stands here, whatever was installed.
-    variables = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "ENVHUB_REQUIRE_ALL": "1"}
+    variables = {
+        "PYTHONPATH": f"{ROOT}:{ROOT}/plugins/localhub",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "ENVHUB_REQUIRE_ALL": "1",
+    }
     done = subprocess.run(
         argv, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False
     )

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from envhub_localhub import Large, LocalHub
 from support.looking import install
 from support.needs import needs_git
 
@@ -12,7 +13,6 @@ from envhub.errors import InvalidBenchmark, SourceUnavailable, UsageError
 from envhub.sources import store
 from envhub.sources.assets import find_assets, hash_tree
 from envhub.sources.profiles import ASSETS
-from envhub.testing.hub import Large, LocalHub
 
 MESHES = Asset("meshes", "owner/meshes", "TEST_MESHES")
 BENCHMARK = Benchmark(

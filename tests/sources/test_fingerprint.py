@@ -114,14 +114,16 @@ def test_an_installed_plugin(tmp_path, monkeypatch):
         identify(PluginSource("toyy"))
 
 
-def test_a_plugin_that_is_installed_editable(tmp_path, monkeypatch):
+@pytest.mark.parametrize("found_by", ["_toy.pth", "__editable___toy_finder.py"])
+def test_a_plugin_that_is_installed_editable(tmp_path, monkeypatch, found_by):
     """Its package's record lists none of its files, and they are what may change."""
     site, project = tmp_path / "site", tmp_path / "project"
     about = site / "envhub_toy-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: envhub-toy\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[envhub]\ntoy = toy_in_progress\n")
-    (about / "RECORD").write_text("envhub_toy-1.0.dist-info/METADATA,,\n_toy.pth,,\n")
+    listed = f"envhub_toy-1.0.dist-info/METADATA,,\n{found_by},sha256=abc,3\n"
+    (about / "RECORD").write_text(listed)
     (project / "toy_in_progress").mkdir(parents=True)
     code = project / "toy_in_progress" / "__init__.py"
     code.write_text("raise RuntimeError('imported')")

@@ -7,12 +7,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 
 from envhub.errors import SourceUnavailable, UsageError
 from envhub.sources.fetch import obtain
 from envhub.sources.http import may_follow
 from envhub.sources.hub import Hub, endpoint
-from envhub.testing.hub import faults
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def answering(monkeypatch, answer):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         yield
         server.shutdown()
@@ -199,8 +199,16 @@ def test_redirects_that_are_followed(url, target, expected):
     assert may_follow(url, target) is expected
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 418, 500])
-@pytest.mark.parametrize("body", [b"[]", b'{"error": 3}', b'{"errors": [1]}', b"\xff", b"[" * 9999])
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (400, b"[]"),
+        (401, b'{"error": 3}'),
+        (404, b'{"errors": [1]}'),
+        (418, b"\xff"),
+        (500, b"[" * 9999),
+    ],
+)
 def test_errors_whose_text_is_none(monkeypatch, status, body):
     """The client fails with some of them."""
 
@@ -216,7 +224,7 @@ def test_errors_whose_text_is_none(monkeypatch, status, body):
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
         with pytest.raises(SourceUnavailable):
             Hub().resolve("me/env", "main")

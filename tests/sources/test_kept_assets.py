@@ -5,12 +5,12 @@ from dataclasses import replace as changed
 
 import msgspec
 import pytest
+from envhub_localhub import Large, faults
 
 from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.files import cache_home, discard_tree, set_writable, state_home
 from envhub.sources import http, kept_assets, store
 from envhub.sources.profiles import ASSETS
-from envhub.testing.hub import Large, faults
 
 REPO = "owner/meshes"
 MESH = bytes(range(256)) * 8000

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from envhub_localhub import Large, faults
 
 from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.files import cache_home, set_writable
@@ -22,7 +23,6 @@ from envhub.sources.profiles import (
     RUN,
     TOKENIZER,
 )
-from envhub.testing.hub import Large, faults
 
 MESH = bytes(range(256)) * 12_000
 WEIGHTS = bytes(range(255, -1, -1)) * 12_000

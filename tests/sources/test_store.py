@@ -35,7 +35,7 @@ def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
             manifest.write_text(json.dumps(content))
         case "both":  # a manifest that agrees with the poisoned file
             file.write_text("import evil\n")
-            sha256, blob_id = store.digests(file.read_bytes())
+            sha256, blob_id = store.file_ids(file, large=False)
             content["files"]["env.py"] |= {
                 "sha256": sha256, "blob_id": blob_id, "size": file.stat().st_size,
             }  # fmt: skip
@@ -50,6 +50,13 @@ def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
     with pytest.raises(SourceCorrupt, match="It was removed"):
         obtain(ref)
     assert store.load("me/env", ref.revision) is None
+
+
+def test_a_state_directory_that_cannot_be_written_leaves_a_commit_unknown(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "file"))
+    store.remember("me/env", "0" * 40, store.Known("digest"))
+    assert store.recall("me/env", "0" * 40) is None
 
 
 def test_links_in_a_poisoned_store_are_seen_and_not_followed(hub, ref, tmp_path):

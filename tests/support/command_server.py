@@ -26,7 +26,10 @@ from envhub import cli
 
 FOREIGN = ("gymnasium", "jinja2", "rich.live", "rich.progress", "rich.table")
 NOT_HERE = "huggingface_hub"
-OF_THAT = ("anyio", "filelock", "httpx", "httpx2", "tqdm", "yaml")
+OF_THAT = (
+    *("anyio", "anyio.streams.tls", "anyio.to_thread", "filelock", "h11", "httpcore2", "httpx"),
+    *("httpx2", "tqdm", "truststore", "yaml"),
+)
 """Packages that it imports, in one of its versions or another."""
 
 

@@ -32,7 +32,9 @@ class SmallDisk:
 
     def remount(self, options: str) -> None:
         """Change the size, or make it read-only."""
-        mount = ("mount", "-o", f"remount,{options}", str(self.place))
+        # With the type and the source given, mount does not add the options that /proc shows: the
+        # user's number among them is another one in the namespace, and the kernel refuses it.
+        mount = ("mount", "-t", "tmpfs", "-o", f"remount,{options}", "tmpfs", str(self.place))
         subprocess.run([*self.enter(Path("/")), *mount], check=True)
 
     def close(self) -> None:

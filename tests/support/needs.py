@@ -4,6 +4,9 @@ The only place that decides whether a test is skipped. A test says what it needs
 `@needs_git`, `pytest.param("bubblewrap", marks=needs_bubblewrap)`, `pytestmark = needs_sandbox`.
 conftest.py tries each need once per process and skips with the reason, which ends with the command
 that installs what is missing; at the end of a run the commands are printed once more, as one line.
+
+Root is a need with a mark of its own, `needs_root`: CI runs the tests as an ordinary user, without
+those, and then those alone as root (`make test-root`).
 """
 
 import importlib.util
@@ -21,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from envhub.machine.gl import Renders, probe_gl
-from envhub.sandbox.choose import trouble
+from envhub.sandbox.choose import why_unavailable
 
 APT = "apt-get install "
 LEROBOT = ".venv-lerobot"
@@ -76,12 +79,12 @@ def _glfw() -> str | None:
 def _bubblewrap() -> str | None:
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed"
-    problem = trouble("bubblewrap")
+    problem = why_unavailable("bubblewrap")
     return f"bubblewrap does not work here ({problem})" if problem else None
 
 
 def _landlock() -> str | None:
-    problem = trouble("landlock")
+    problem = why_unavailable("landlock")
     return f"Landlock does not work here ({problem})" if problem else None
 
 
@@ -144,7 +147,7 @@ def _lerobot() -> str | None:
 
 
 def _root() -> str | None:
-    return None if os.geteuid() == 0 else "only root can give a file to another user"
+    return None if os.geteuid() == 0 else "they need root"
 
 
 def _own_mount() -> str | None:
@@ -231,7 +234,7 @@ needs_osmesa = pytest.mark.needs("osmesa")
 needs_other_user = pytest.mark.needs("other_user")
 needs_own_mount = pytest.mark.needs("own_mount")
 needs_prlimit = pytest.mark.needs("prlimit")
-needs_root = pytest.mark.needs("root")
+needs_root = pytest.mark.needs_root
 needs_sandbox = pytest.mark.needs("sandbox")
 needs_torch = pytest.mark.needs("torch")
 
@@ -241,11 +244,20 @@ SANDBOXES = (
 )
 """For `parametrize`: every kind of sandbox."""
 
+ME = "root" if os.getuid() == 0 else "ordinary"
+"""Which of `USERS` runs the tests."""
+
 USERS = (
-    "me",
-    *([pytest.param("nobody", marks=needs_other_user)] if os.getuid() == 0 else ()),
+    pytest.param("ordinary", marks=needs_other_user if ME == "root" else ()),
+    pytest.param("root", marks=needs_root),
 )
-"""For `parametrize`: whoever runs the tests; as root an ordinary user too."""
+"""For `parametrize`: an ordinary user, which is whoever runs the tests unless that is root."""
+
+
+def needs_of(item: pytest.Item) -> list[str]:
+    """What a test says that it needs."""
+    named = [name for mark in item.iter_markers("needs") for name in mark.args]
+    return [*named, *(["root"] if item.get_closest_marker("needs_root") else [])]
 
 
 @cache

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from envhub.machine.gl_choice import gl_variables
 from envhub.sandbox import bubblewrap
-from envhub.sandbox.choose import trouble
+from envhub.sandbox.choose import why_unavailable
 
 NOTES = ("bubblewrap.json", "gl.json")
 
@@ -18,7 +18,7 @@ def make_notes() -> None:
     """Try both, in the cache that the variables say."""
     gl_variables({})
     bwrap = shutil.which("bwrap")
-    if bwrap is not None and trouble("bubblewrap") is None:
+    if bwrap is not None and why_unavailable("bubblewrap") is None:
         bubblewrap.remember(bwrap, bubblewrap.known_options(bwrap))
 
 

@@ -17,8 +17,8 @@ LASTING: set[int] = set()
 
 
 def wait_for_end(directory):
-    """Those who still have something of a directory open after a while."""
-    deadline = time.monotonic() + 20
+    """Those who still have something of a directory open after a while, on a busy machine too."""
+    deadline = time.monotonic() + 60
     while survivors(directory) or survivors(directory):  # one may fork while we look
         if time.monotonic() > deadline:
             return survivors(directory)

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import envhub
-from envhub.sandbox import inside, landlock, supervisor
+from envhub.sandbox import landlock
 from envhub.sandbox.inside import Protection
-from support.needs import needs_bubblewrap, needs_landlock, system_python
+from support.needs import ME, needs_bubblewrap, needs_landlock, system_python
 from support.processes import ending
 
 ROOT = Path(envhub.__file__).parent.parent
@@ -162,9 +162,7 @@ class Sandbox:
         debug: bool = False,
     ):
         """What the program left in `result`, or the name of what it raised."""
-        protection = Protection(
-            self.kind, network, memory_mb, supervisor.processes(), inside.FILE_MB
-        )
+        protection = Protection(self.kind, network, memory_mb)
         asked = {
             "root": str(ROOT), "inside": INSIDE, "program": program, "given": given, "abi": abi,
             "scratch": str(self.scratch), "readable": [str(self.shown)], "debug": debug,
@@ -194,7 +192,7 @@ class Sandbox:
 
 def make_sandbox(kind: str, user: str, directory: Path) -> Sandbox:
     os.chmod(directory, 0o755)
-    if user == "me":
+    if user == ME:
         return Sandbox(kind, sys.executable, None, directory)
     return Sandbox(kind, system_python(), NOBODY, directory)
 

@@ -106,7 +106,7 @@ def serving(index: Path) -> Iterator[str]:
 
     handler = partial(Quiet, directory=str(index))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
+        thread = Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_address[1]}"

@@ -6,7 +6,7 @@ import sys
 
 from support.zoo import ZOO
 
-from envhub.testing.conformance import CHECKS
+from envhub.check import CHECKS
 
 TESTS = """
 from pathlib import Path

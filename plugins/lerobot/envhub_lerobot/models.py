@@ -192,7 +192,7 @@ def _newest(name: str, use: Use, *, private: bool) -> HubRef:
         )
     owner, _, repo = name.partition("/")
     try:
-        return resolve(HubRef(owner, repo, None, ""), Hub(private=private)).ref
+        return resolve(HubRef(owner, repo, None, ""), Hub(private=private))
     except SourceUnavailable as exc:
         raise unavailable(name, use, exc) from exc
 

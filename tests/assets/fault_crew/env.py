@@ -69,7 +69,7 @@ def own_row():
     guard = parent(os.getppid())
     host = parent(guard)
     for children in Path(f"/proc/{host}/task").glob("*/children"):
-        siblings = [pid for pid in children.read_text().split() if not is_fork_server(pid)]
+        siblings = children.read_text().split()
         if str(guard) in siblings:
             return siblings.index(str(guard))
     raise LookupError(guard)
@@ -77,14 +77,6 @@ def own_row():
 
 def parent(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def is_fork_server(pid):
-    """Whether a process is none of the workers, but forks them."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().startswith("envhub-fork")
-    except OSError:
-        return False
 
 
 def disarm(room):

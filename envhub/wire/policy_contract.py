@@ -1,0 +1,101 @@
+"""The contract of policies: the methods that EnvHub calls, and the context of an episode."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from envhub.conventions import check_conventions
+from envhub.errors import ContractError
+from envhub.types import PolicyFacts
+from envhub.wire.values import Array
+
+Chunks = Array | list[Array]
+"""One chunk of actions per row; a list if their lengths differ."""
+
+PADDING = -1
+"""The index of an episode that does not exist, in rows that only fill a batch."""
+
+
+@dataclass(slots=True)
+class Context:
+    """One episode, as its policy sees it."""
+
+    suite: str
+    task: str
+    description: str
+    """The task, in words."""
+    index: int
+    """The index among the task's episodes; -1 in rows that only fill a batch."""
+    seed: int
+    step: int = 0
+    """The number of actions taken so far."""
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    """The policy's randomness for this episode; derived from the seed and the task's name."""
+    memory: dict[str, Any] = field(default_factory=dict)
+    """The policy's own state for this episode."""
+
+
+class Policy(Protocol):
+    """An object that acts. Only `act` is required.
+
+    A policy may also have `placement` ("process" by default), `needs` (None: all of the
+    observation), `format` ("raw"), `batch` (None), `conventions` ({}), `start(episode)`,
+    `finish(episode)` and `close()`: docs/policies.md describes them.
+    """
+
+    def act(self, obs: Any, episodes: Sequence[Context], /) -> Any:
+        """Return one action per row, a chunk of actions per row, or a list of chunks."""
+        ...
+
+
+def make_rng(seed: int, task: str) -> np.random.Generator:
+    """Make the generator of an episode: the same in every run and on every machine."""
+    digest = hashlib.sha256(task.encode()).digest()
+    return np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
+
+
+def facts_of(policy: Any, leaves: Sequence[str]) -> PolicyFacts:
+    """Return what a policy declares, checked against the leaves of the observation.
+
+    Raises:
+        ContractError: It is not a policy, or a declaration is invalid.
+    """
+    name = type(policy).__name__
+    if not callable(getattr(policy, "act", None)):
+        raise ContractError(f"{name} is not a policy: it has no method act(obs, episodes).")
+    placement: Any = getattr(policy, "placement", "process")
+    if placement not in ("process", "worker"):
+        raise ContractError(f"{name}.placement must be 'process' or 'worker', found {placement!r}.")
+    format_: Any = getattr(policy, "format", "raw")
+    if format_ not in ("raw", "lerobot"):
+        raise ContractError(f"{name}.format must be 'raw' or 'lerobot', found {format_!r}.")
+    batch = getattr(policy, "batch", None)
+    whole = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch <= 65536
+    if batch is not None and not whole:
+        raise ContractError(f"{name}.batch must be a positive whole number or None: {batch!r}.")
+    needs = _needed(name, getattr(policy, "needs", None), leaves)
+    about = {str(k): str(v) for k, v in dict(getattr(policy, "about", {})).items()}
+    remarks = tuple(map(str, getattr(policy, "remarks", ())))
+    conventions = check_conventions(name, getattr(policy, "conventions", {}))
+    return PolicyFacts(placement, needs, format_, batch, about, remarks, conventions)
+
+
+def _needed(name: str, needs: Any, leaves: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the needed leaves; a path to several leaves means all of them."""
+    if needs is None:
+        return None
+    is_list = isinstance(needs, Iterable) and not isinstance(needs, str)
+    paths = tuple(needs) if is_list else (needs,)
+    if not is_list or not all(isinstance(path, str) for path in paths):
+        raise ContractError(f"{name}.needs must be a set of leaf paths, found {needs!r}.")
+    needed: set[str] = set()
+    for path in paths:
+        hits = {leaf for leaf in leaves if leaf == path or leaf.startswith(f"{path}/")}
+        if not hits:
+            known = ", ".join(leaf or "(the observation itself)" for leaf in leaves)
+            raise ContractError(f"{name}.needs has {path!r}, but the observation has: {known}.")
+        needed |= hits
+    return tuple(leaf for leaf in leaves if leaf in needed)
