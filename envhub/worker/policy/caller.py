@@ -83,7 +83,7 @@ class PolicyCaller:
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def take_outliers(self) -> tuple[Outlier, ...]:
-        """Return the numbers far outside its statistics that a checkpoint has met since."""
+        """Return the numbers far outside its training data that the policy has met since."""
         take = getattr(self._policy, "take_outliers", None)
         return () if take is None else tuple(take())
 
