@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from envhub.declarations import Benchmark
-from envhub.discovery import chosen
 from envhub.errors import ContractError, UnknownName, UsageError
+from envhub.evaluation.describe import describe_run
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import Plan, make_plan, select
 from envhub.evaluation.request import EvalRequest, Watcher
@@ -22,8 +22,9 @@ from envhub.machine.cuda_devices import policy_devices
 from envhub.policies.find import BUILTIN, find_policy
 from envhub.policies.interpreter import PolicyRuntime, choose_interpreter
 from envhub.records import Episode
-from envhub.results.manifest import describe_policy, foresee_policy, make_manifest
+from envhub.results.manifest import describe_policy
 from envhub.results.require import check_names
+from envhub.run_info import RunInfo
 from envhub.types import HERE, PolicySource, Source, WorkerSpec, confinement_of
 
 
@@ -43,7 +44,7 @@ class Prepared:
     """The interpreter of the policy's processes; None: it has none of its own."""
     policy_devices: tuple[str | None, ...]
     """The GPU of each process of the policy; None: those that the user's variables say."""
-    manifest: Mapping[str, Any]
+    info: RunInfo
     """The content of `run.json`."""
 
     @property
@@ -84,26 +85,6 @@ class Prepared:
     def close(self) -> None:
         """End the worker; harmless if `play` took it over."""
         close_workers([self.worker.remote.worker], limit=self.request.limits.close)
-
-
-def foresee(request: EvalRequest, files: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of what `run.json` will say that is known before any code is executed.
-
-    Args:
-        request: What is asked for.
-        files: The benchmark's identity, from `sources.fingerprint.identify`.
-    """
-    plan = {"seed": request.seed, "max_steps": request.max_steps}
-    if request.episodes is not None:
-        plan["episodes"] = request.episodes
-    benchmark = {
-        **files,
-        "env_args": dict(request.env_args),
-        "env_vars": sorted(request.options.env_vars),
-        "plugins": list(chosen() or ()),
-    }
-    policy = foresee_policy(request.policy, request.policy_args, request.directory)
-    return {"benchmark": benchmark, "plan": plan, "policy": policy}
 
 
 def prepare(
@@ -152,25 +133,21 @@ def prepare(
         _check_controls(request, worker.loaded.benchmark)
         runtime = _policy_runtime(request, policy, watcher, in_worker=in_worker)
         devices = _policy_devices(request, policy, watcher, in_worker=in_worker)
-        manifest = make_manifest(
-            ref=request.ref,
-            spec=worker.spec,
-            loaded=worker.loaded,
-            files=files,
-            planned=plan.to_json(worker.loaded.benchmark.reuse),
-            policy={
-                **describe_policy(request.policy, policy, request.policy_args, request.directory),
-                "runtime": runtime.to_json() if runtime else None,
-                "processes": list(devices) if runtime else [],
-            },
-            retries=request.retries,
-            inline=request.workers == 0,
-            ignore_conventions=request.ignore_conventions,
+        described = describe_policy(
+            request.policy,
+            policy,
+            request.policy_args,
+            request.directory,
+            in_worker=in_worker,
+            runtime=runtime.info if runtime else None,
+            processes=devices if runtime else (),
         )
+        planned = plan.info(worker.loaded.benchmark.reuse)
+        info = describe_run(request, worker, files, planned, described)
     except BaseException:
         close_workers([worker.remote.worker], limit=request.limits.close)
         raise
-    return Prepared(request, worker, plan, policy, in_worker, runtime, devices, manifest)
+    return Prepared(request, worker, plan, policy, in_worker, runtime, devices, info)
 
 
 def auto_workers(memory_mb: int, episodes: int) -> int:

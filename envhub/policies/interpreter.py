@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
 
 from envhub.errors import RuntimeUnavailable, UsageError
 from envhub.policies.checkpoint import MODULE
+from envhub.run_info import PolicyRuntimeInfo
 from envhub.runtime.installed import unmet_requirements, worker_needs
 from envhub.runtime.own_packages import copy_packages
 from envhub.runtime.provision import build
@@ -51,16 +51,17 @@ class PolicyRuntime:
     packages: Mapping[str, str]
     """The versions of those packages that can change what a policy computes."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Describe it for `run.json`."""
+    @property
+    def info(self) -> PolicyRuntimeInfo:
+        """What `run.json` says of it."""
         named = self.interpreter.kind == "named"
-        return {
-            "kind": self.interpreter.kind,
-            "key": self.interpreter.key,
-            "path": self.interpreter.python if named else None,
-            "python": self.python,
-            "packages": dict(self.packages),
-        }
+        return PolicyRuntimeInfo(
+            kind=self.interpreter.kind,
+            key=self.interpreter.key,
+            path=self.interpreter.python if named else None,
+            python=self.python,
+            packages=dict(self.packages),
+        )
 
 
 def choose_interpreter(

@@ -129,8 +129,8 @@ def compare(a: Run | str | Path, b: Run | str | Path, *, paired: bool = True) ->
     """
     a, b = (run if isinstance(run, Run) else open_run(run) for run in (a, b))
     if paired:
-        check_comparable(a.info, b.info)
-    planned = min(a.info["plan"]["episodes"], b.info["plan"]["episodes"])
+        check_comparable(a.run_info, b.run_info)
+    planned = min(a.run_info.plan.episodes, b.run_info.plan.episodes)
     first, second = _by_task(a), _by_task(b)
     rows = [
         row
@@ -149,7 +149,7 @@ def compare(a: Run | str | Path, b: Run | str | Path, *, paired: bool = True) ->
 
 
 def _by_task(run: Run) -> dict[str, dict[_Key, EpisodeRecord]]:
-    tasks: dict[str, dict[_Key, EpisodeRecord]] = {task: {} for task in run.info["plan"]["tasks"]}
+    tasks: dict[str, dict[_Key, EpisodeRecord]] = {task: {} for task in run.run_info.plan.tasks}
     for record in run.records():
         tasks[record.task][record.episode, record.seed, record.init_state] = record
     return tasks

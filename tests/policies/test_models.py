@@ -4,6 +4,8 @@ import json
 import shutil
 
 import pytest
+from msgspec.structs import replace
+from support.run_json import info_of
 
 from envhub.errors import ContractError, RunDirectoryError, SourceUnavailable, UsageError
 from envhub.policies.checkpoint import find_checkpoint
@@ -16,7 +18,8 @@ from envhub.policies.models import (
     read_names,
     recorded_pins,
 )
-from envhub.results.manifest import check_same, describe_policy
+from envhub.results.comparable import check_same
+from envhub.results.manifest import describe_policy
 
 WEIGHTS = (2).to_bytes(8, "little") + b"{}"
 VLM = "maker/vlm"
@@ -128,11 +131,11 @@ def test_another_commit_is_another_question(checkpoint, vlm, hub, tmp_path):
     def described(commit):
         args = {"models": f"{VLM}@{commit}"}
         policy = describe_policy(text, find_policy(text, None, None, args)[0], args)
-        return {"policy": {**policy, "args": {}}}
+        return replace(info_of(), policy=replace(policy, args={}))
 
     newer = hub.commit(VLM, {"tokenizer.json": b'{"newer": 1}'})
     check_same(described(vlm), described(vlm), tmp_path)
-    with pytest.raises(RunDirectoryError, match=r"file of the checkpoint maker/vlm/tokenizer.json"):
+    with pytest.raises(RunDirectoryError, match=r"file of the policy maker/vlm/tokenizer.json"):
         check_same(described(vlm), described(newer), tmp_path)
 
 

@@ -8,7 +8,7 @@ import pytest
 from support.forgery import save_arrays
 
 from envhub.errors import RunDirectoryError
-from envhub.results.arrays import STEP, read_actions, read_steps
+from envhub.results.arrays import STEP, read_arrays
 
 
 @pytest.fixture
@@ -20,15 +20,15 @@ def place(tmp_path):
 def test_what_was_stored(place):
     for array in (np.arange(6, dtype=np.float32).reshape(3, 2), np.array([1, 0, 2])):
         save_arrays(place, 4, array, np.ones(3, STEP))
-        found = read_actions(place, 4)
+        found = read_arrays(place, 4).actions
         assert found.dtype == array.dtype
         assert np.array_equal(found, array)
         assert np.array_equal(np.load(place / "actions" / "4.npy"), array)
-        assert np.array_equal(read_steps(place, 4), np.ones(3, STEP))
+        assert np.array_equal(read_arrays(place, 4).steps, np.ones(3, STEP))
     np.save(place / "actions" / "4.npy", array)
-    assert read_steps(place, 4) is None
-    assert read_actions(place, 5) is None
-    assert read_steps(place, 5) is None
+    assert read_arrays(place, 4).steps is None
+    assert read_arrays(place, 5).actions is None
+    assert read_arrays(place, 5).steps is None
 
 
 def header(text: bytes) -> bytes:
@@ -68,7 +68,7 @@ def header(text: bytes) -> bytes:
 def test_a_file_that_is_no_array(place, content, said):
     (place / "actions" / "0.npy").write_bytes(content)
     with pytest.raises(RunDirectoryError, match=said):
-        read_actions(place, 0)
+        read_arrays(place, 0)
 
 
 def test_arrays_of_something_else(place):
@@ -77,9 +77,9 @@ def test_arrays_of_something_else(place):
     save_arrays(place, 2, np.zeros(3), np.zeros(3))
     for number in (0, 1):
         with pytest.raises(RunDirectoryError, match="not actions"):
-            read_actions(place, number)
+            read_arrays(place, number)
     with pytest.raises(RunDirectoryError, match="not steps"):
-        read_steps(place, 2)
+        read_arrays(place, 2)
 
 
 def test_what_is_no_file(place):
@@ -87,4 +87,4 @@ def test_what_is_no_file(place):
     (place / "actions" / "1.npy").mkdir()
     for number in (0, 1):
         with pytest.raises(RunDirectoryError, match=r"regular file|damaged|cannot be read"):
-            read_actions(place, number)
+            read_arrays(place, number)
