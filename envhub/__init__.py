@@ -6,6 +6,8 @@ sandbox is started by a process that has imported this, and would wait for `typi
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from envhub_lerobot.program import load_lerobot_policy as load_lerobot_policy
+
     from envhub.api import evaluate as evaluate
     from envhub.api import make_env as make_env
     from envhub.api import replay as replay
@@ -18,9 +20,6 @@ if TYPE_CHECKING:
     from envhub.errors import UsageError as UsageError
     from envhub.hookspecs import hookimpl as hookimpl
     from envhub.options import Limits as Limits
-    from envhub.policies.contract import Context as Context
-    from envhub.policies.contract import Policy as Policy
-    from envhub.policies.lerobot_program import load_lerobot_policy as load_lerobot_policy
     from envhub.records import EpisodeRecord as EpisodeRecord
     from envhub.results.compare import Comparison as Comparison
     from envhub.results.compare import compare as compare
@@ -29,7 +28,9 @@ if TYPE_CHECKING:
     from envhub.results.run import open_run as open_run
     from envhub.results.summary import Summary as Summary
     from envhub.vector.close_envs import close_envs as close_envs
-    from envhub.worker.normalize import normalize as normalize
+    from envhub.wire.normalize import normalize as normalize
+    from envhub.worker.policy.contract import Context as Context
+    from envhub.worker.policy.contract import Policy as Policy
 
 __version__ = "0.1.0"
 
@@ -37,11 +38,11 @@ _HOMES = {
     "Asset": "envhub.declarations",
     "Benchmark": "envhub.declarations",
     "Comparison": "envhub.results.compare",
-    "Context": "envhub.policies.contract",
+    "Context": "envhub.worker.policy.contract",
     "EnvHubError": "envhub.errors",
     "EpisodeRecord": "envhub.records",
     "Limits": "envhub.options",
-    "Policy": "envhub.policies.contract",
+    "Policy": "envhub.worker.policy.contract",
     "Run": "envhub.results.run",
     "RunDirectoryError": "envhub.errors",
     "Summary": "envhub.results.summary",
@@ -51,9 +52,9 @@ _HOMES = {
     "compare": "envhub.results.compare",
     "evaluate": "envhub.api",
     "hookimpl": "envhub.hookspecs",
-    "load_lerobot_policy": "envhub.policies.lerobot_program",
+    "load_lerobot_policy": "envhub.policies.lerobot",
     "make_env": "envhub.api",
-    "normalize": "envhub.worker.normalize",
+    "normalize": "envhub.wire.normalize",
     "open_run": "envhub.results.run",
     "replay": "envhub.api",
     "report": "envhub.results.report.page",

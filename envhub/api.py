@@ -43,7 +43,6 @@ from envhub.options import (
     SourceKeywords,
     SourceOptions,
 )
-from envhub.policies.contract import Policy
 from envhub.policies.find import read_policy
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run, open_run
@@ -54,6 +53,7 @@ from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.vector.tasks import Tasks
 from envhub.wire.values import Array
+from envhub.worker.policy.contract import Policy
 
 
 def make_env(
@@ -197,10 +197,9 @@ def evaluate(
         ConventionsDiffer: The policy was made for other conventions than the benchmark has.
         ContractError: The benchmark or the policy breaks its contract.
     """
-    chosen = check_policy(policy)
     request = EvalRequest(
         ref=check_reference(ref),
-        policy=read_policy(chosen) if isinstance(chosen, str) else chosen,
+        policy=read_policy(check_policy(policy), check_values("policy_args", policy_args)),
         suites=check_names("suites", suites),
         tasks=check_names("tasks", tasks),
         episodes=None if episodes is None else check_whole("episodes", episodes, 1),
@@ -208,7 +207,6 @@ def evaluate(
         workers=check_workers(workers),
         max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
         env_args=check_values("env_args", env_args),
-        policy_args=check_values("policy_args", policy_args),
         policy_python=_interpreter(policy_python),
         policy_processes=check_processes(policy_processes),
         limits=check_limits(limits),

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from envhub.errors import UsageError
 from envhub.files import expand_home
 from envhub.options import Argument, Limits, Processes
+from envhub.values import find_value_problem
 
 MAX_WORKERS = 4096
 MAX_PROCESSES = 256
@@ -96,7 +97,7 @@ def check_values(name: str, value: object) -> dict[str, Argument]:
     for key, item in value.items():
         if not isinstance(key, str) or not key.isidentifier():
             raise _wrong(f"{name} has a key that", "a name", key)
-        if not _is_value(item):
+        if find_value_problem(item) is not None:
             raise _wrong(f"{name}[{key!r}]", _VALUE, item)
     return dict(value)
 
@@ -149,20 +150,6 @@ def check_function(name: str, value: Callable[..., object] | None) -> None:
 
 
 _VALUE = "a finite number, text, a bool or None, or a list or mapping of these"
-_MAX_DEPTH = 16
-"""Lists and mappings within each other, as on the command line."""
-
-
-def _is_value(value: object, depth: int = 0) -> bool:
-    if isinstance(value, list | dict):
-        keys, parts = (value, value.values()) if isinstance(value, dict) else ((), value)
-        plain = depth < _MAX_DEPTH and all(isinstance(key, str) for key in keys)
-        return plain and all(_is_value(part, depth + 1) for part in parts)
-    if isinstance(value, float):
-        return math.isfinite(value)
-    if isinstance(value, int):
-        return -(2**63) <= value < 2**64
-    return value is None or isinstance(value, str)
 
 
 def _wrong(name: str, expected: str, found: object) -> UsageError:

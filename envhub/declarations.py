@@ -1,6 +1,5 @@
 """What a benchmark declares about itself: its suites, tasks and assets. Plain data only."""
 
-import math
 import re
 import reprlib
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from typing import Literal
 
 from envhub.conventions import HZ, VALUES, Convention, find_problem
 from envhub.errors import InvalidBenchmark
+from envhub.values import find_value_problem, has_surrogate
 
 Value = bool | int | float | str | None
 """The values that `Task.args` accepts."""
@@ -24,7 +24,6 @@ _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 MAX_DESCRIPTION = 10_000
 """Characters of an instruction. The longest in use have some hundred, and every policy gets it with
@@ -266,16 +265,13 @@ def _is_object(target: object) -> bool:
 
 def _is_value(value: object) -> bool:
     """Whether a value stays equal when it is sent to another process."""
-    if type(value) is int:
-        return -(2**63) <= value < 2**64
-    if type(value) is float:
-        return not math.isnan(value)
-    return value is None or type(value) is bool or _is_text(value)
+    plain = value is None or type(value) in (bool, int, float, str)
+    return plain and find_value_problem(value, infinite=True) is None
 
 
 def _is_text(value: object) -> bool:
     """Whether a value is plain text without lone surrogates, which UTF-8 cannot encode."""
-    return type(value) is str and not _SURROGATE.search(value)
+    return type(value) is str and not has_surrogate(value)
 
 
 def _check(good: bool, owner: str, problem: str) -> None:  # noqa: FBT001

@@ -68,13 +68,26 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = T
         raise
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:
     """Open a regular file for reading; anything else could never end, or wait for a writer.
+
+    Args:
+        path: The file.
+        inside: Its directory, if neither that nor the file itself may be a link.
 
     Raises:
         OSError: It is something else, or cannot be read.
     """
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    if inside is None:
+        descriptor = os.open(path, flags)
+    else:
+        folder = os.open(inside, os.O_DIRECTORY | os.O_NOFOLLOW | flags)
+        try:
+            descriptor = os.open(path.name, os.O_NOFOLLOW | flags, dir_fd=folder)
+        finally:
+            os.close(folder)
+    file = os.fdopen(descriptor, "rb")
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(errno.EINVAL, "not a regular file")

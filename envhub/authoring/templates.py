@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import envhub
 from envhub.errors import UsageError
-from envhub.files import staged_tree
+from envhub.files import discard_tree, staged_tree
 
 Kind = Literal["benchmark", "policy", "wrapper"]
 
@@ -79,6 +79,8 @@ def make_project(
     try:
         with staged_tree(parent, ".envhub-new-") as staged:
             project = _render(cookiecutter, find_template(kind), answers, staged)
+            for compiled in [*project.rglob("__pycache__")]:  # pip compiles an installed template
+                discard_tree(compiled)
             _add(project, files or {})
             place = directory or parent / project.name
             _refuse_existing(place)

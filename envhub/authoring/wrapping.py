@@ -13,6 +13,7 @@ import numpy as np
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import envhub
 from envhub.errors import ContractError, EnvHubError, UsageError
 from envhub.files import expand_home
 from envhub.host.loading import LazySpec, describe
@@ -20,13 +21,15 @@ from envhub.options import Argument, Limits
 from envhub.refs import PathRef
 from envhub.scratch import scratch_directory
 from envhub.sources.find import locate
+from envhub.sources.imports import names_imported_by
 from envhub.sources.requirements import requirements_at
 from envhub.sources.siblings import hash_siblings
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
-from envhub.worker import wrapped
 
 _KNOWN = "gym:"
+_PROBE = Path(envhub.__file__).parent / "worker" / "wrapped.py"
+"""The env file that runs the env in a worker."""
 _ID = re.compile(r"(?:[A-Za-z_][\w.]*:)?(?:[\w-]+/)?[\w-]+")
 """`CartPole-v1`, `gym_pusht/PushT-v0`, `gym_pusht:gym_pusht/PushT-v0`."""
 _STEPS = 1000
@@ -105,7 +108,7 @@ def look_at(
     with scratch_directory() as place:
         directory = place / "env"
         directory.mkdir()
-        (directory / "env.py").write_bytes(Path(wrapped.__file__).read_bytes())
+        (directory / "env.py").write_bytes(_PROBE.read_bytes())
         (directory / "requirements.txt").write_text("\n".join(origin.packages), encoding="utf-8")
         try:
             facts = _look(directory, origin, limits, message, drawn=True)
@@ -214,13 +217,9 @@ def _packages_of(file: Path) -> tuple[str, ...]:
 
 
 def _imported(tree: ast.AST) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names.add(node.module.partition(".")[0])
-    return names - sys.stdlib_module_names - _IN_EVERY_WORKER
+    names = (name for node in ast.walk(tree) for name in names_imported_by(node))
+    absolute = {name.partition(".")[0] for name in names if not name.startswith(".")}
+    return absolute - sys.stdlib_module_names - _IN_EVERY_WORKER
 
 
 def _pins(modules: list[str]) -> Iterator[str]:

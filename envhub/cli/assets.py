@@ -11,6 +11,7 @@ from envhub.options import Limits
 from envhub.refs import HubRef, NameRef, parse
 from envhub.sources import kept_assets
 from envhub.sources.kept_assets import Kept, KeptFiles
+from envhub.text import pluralize
 from envhub.types import PluginSource, WorkerSpec
 
 _MB = 2**20
@@ -178,5 +179,5 @@ def _line(facts: dict[str, Any]) -> str:
 
 
 def _summary(found: KeptFiles) -> str:
-    size = f"{found.files:,} files, {found.size / _MB:,.0f} MB"
+    size = f"{pluralize(found.files, 'file')}, {found.size / _MB:,.0f} MB"
     return f"{found.kept.repo}@{found.kept.commit}  {size}\n{found.directory}"

@@ -22,6 +22,7 @@ from envhub.cli.options import (
 )
 from envhub.errors import ExitCode
 from envhub.options import Argument, Limits, SourceOptions
+from envhub.text import align, pluralize
 
 if TYPE_CHECKING:
     from envhub.check import Report, Result
@@ -108,16 +109,15 @@ def _show_progress(text: str) -> None:
 def _as_text(report: "Report") -> str:
     from envhub.check import CHECKS
 
-    width = max(len(check.name) for check in CHECKS)
+    rows = [(f"{report.status(c.name):<7}", c.name, _remark(report, c.name)) for c in CHECKS]
+    aligned = dict(zip((check.name for check in CHECKS), align(rows), strict=True))
     lines: list[str] = []
     for group, checks in groupby(CHECKS, key=lambda check: check.group):
         lines.append(click.style(group, bold=True))
         for check in checks:
             status = report.status(check.name)
-            style = click.style(f"{status:<7}", fg=_COLORS[status])
-            lines.append(
-                f"  {style}  {check.name:<{width}}  {_remark(report, check.name)}".rstrip()
-            )
+            line = aligned[check.name]
+            lines.append(f"  {click.style(line[:7], fg=_COLORS[status])}{line[7:]}")
     for result in report.failures:
         lines += ["", *_explained(result)]
     return "\n".join([*lines, "", *_figures(report), report.badge, "", _conclusion(report)])
@@ -151,8 +151,7 @@ def _figures(report: "Report") -> list[str]:
     if not titles:
         return []
     table = [["task", *titles], *([excerpt(row[0], COLUMNS // 4), *row[1:]] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
+    lines = align(table)
     if report.memory_mb:
         lines.append(f"Declare memory_mb={report.memory_mb}; it is {report.declared_mb}.")
     return [*lines, ""]
@@ -162,12 +161,8 @@ def _conclusion(report: "Report") -> str:
     passed, skipped = report.count("passed"), report.count("skipped")
     names = {result.check.name: result.check.severity for result in report.failures}
     errors = sum(severity == "error" for severity in names.values())
-    counts = f"{passed} checks passed, {skipped} do not apply or could not run"
+    counts = f"{pluralize(passed, 'check')} passed, {skipped} do not apply or could not run"
     if not names:
         return f"{counts}."
-    failed = f"{_number(errors, 'error')} and {_number(len(names) - errors, 'warning')}"
+    failed = f"{pluralize(errors, 'error')} and {pluralize(len(names) - errors, 'warning')}"
     return f"{counts}, {failed}: {', '.join(names)}."
-
-
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

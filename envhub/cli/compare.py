@@ -13,6 +13,7 @@ from envhub.results.compare import Comparison, TaskComparison, compare, compare_
 from envhub.results.conclusion import conclude, conclude_groups, p_value, points
 from envhub.results.paste import describe_policy
 from envhub.results.run import Run, open_run
+from envhub.text import align
 
 _BETWEEN = "\x01"
 """Stands for `--` between two groups; no path has it."""
@@ -145,14 +146,7 @@ def render(found: Comparison) -> str:
             "",
         )
     )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            f"{text:<{width}}" if i == 0 else f"{text:>{width}}"
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    lines = align(rows, right=range(1, len(_HEAD)))
     lines.insert(-1, "-" * max(map(len, lines)))
     return "\n".join(lines)
 

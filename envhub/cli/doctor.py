@@ -6,6 +6,7 @@ import click
 
 from envhub.cli.doctor_checks import Check, Finding, Status, all_checks
 from envhub.errors import ExitCode
+from envhub.text import align
 
 _Results = list[tuple[Check, Finding]]
 
@@ -52,21 +53,28 @@ def _as_json(results: _Results) -> str:
 
 
 def _as_text(results: _Results) -> str:
-    width = max(len(check.name) for check, _ in results)
-    lines = [line for check, finding in results for line in _lines(check, finding, width)]
+    rows: list[tuple[str, str, str]] = []
+    for check, finding in results:
+        rows.append((f"{finding.status:<7}", check.name, finding.found))
+        rows += [("", "", remark) for remark in _remarks(check, finding)]
+    lines = [_color(line) for line in align(rows)]
     return "\n".join([*lines, "", _conclusion(results)])
 
 
-def _lines(check: Check, finding: Finding, width: int) -> list[str]:
-    status = click.style(f"{finding.status:<7}", fg=_COLORS[finding.status])
-    lines = [f"{status}  {check.name:<{width}}  {finding.found}"]
+def _color(line: str) -> str:
+    status = line[:7].rstrip()
+    return click.style(line[:7], fg=_COLORS[Status(status)]) + line[7:] if status else line
+
+
+def _remarks(check: Check, finding: Finding) -> list[str]:
+    lines: list[str] = []
     if finding.status is not Status.OK:
         necessity = "required" if check.required else "optional"
         lines.append(f"{necessity}, for {check.needed_for}")
     lines += finding.notes
     if finding.fix:
         lines.append("fix: " + click.style(finding.fix, bold=True))
-    return [lines[0], *(" " * (width + 11) + line for line in lines[1:])]
+    return lines
 
 
 def _conclusion(results: _Results) -> str:

@@ -16,10 +16,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from envhub import process
+from envhub.directories import RUNTIMES, all_built, size_of
 from envhub.errors import NoScratchDirectory
 from envhub.machine import gl, gl_choice, resources
 from envhub.options import SandboxKind
-from envhub.runtime.build_cache import all_built, size_of
 from envhub.sandbox import landlock
 from envhub.sandbox.choose import SANDBOXES, why_unavailable
 from envhub.sandbox.differences import Conditions, conditions, differences
@@ -190,7 +190,7 @@ def _uv_binary() -> str:
 
 
 def _runtimes() -> Finding:
-    built = all_built("runtimes")
+    built = all_built(RUNTIMES)
     damaged = [runtime.key for runtime in built if not runtime.whole]
     size = sum(size_of(runtime.place) for runtime in built) / _GB
     summary = f"{len(built)} built, {size:.1f} GB" if built else "none built"

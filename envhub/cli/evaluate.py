@@ -266,7 +266,7 @@ def _request(
         watcher.message("No --policy: evaluating random actions.")
     return EvalRequest(
         ref=ref,
-        policy="random" if policy is None else read_policy(policy),
+        policy=read_policy("random" if policy is None else policy, policy_args),
         suites=suites,
         tasks=tasks,
         episodes=episodes,
@@ -274,7 +274,6 @@ def _request(
         workers=workers,
         max_steps=max_steps,
         env_args=env_args,
-        policy_args=policy_args,
         policy_python=policy_python,
         policy_processes=policy_processes or 1,
         limits=limits,

@@ -28,6 +28,7 @@ from envhub.host.loading import Description, describe
 from envhub.observations import Feature, features
 from envhub.options import Argument, Limits, SourceOptions
 from envhub.sources.requirements import Requirements, requirements_at
+from envhub.text import align, pluralize
 from envhub.types import FileSource, Source, WorkerSpec
 from envhub.wire.spaces import AnySpace, Spaces
 
@@ -120,10 +121,10 @@ def _as_text(described: Description, spaces: Spaces | None, declared: Requiremen
     benchmark = described.benchmark
     tasks = benchmark.tasks()
     default = benchmark.default or tuple(benchmark.suites)
-    episodes = _count(benchmark.episodes, "episode")
+    episodes = pluralize(benchmark.episodes, "episode")
     facts = {
         "benchmark": benchmark.name,
-        "tasks": f"{len(tasks)} in {_count(len(benchmark.suites), 'suite')}",
+        "tasks": f"{len(tasks)} in {pluralize(len(benchmark.suites), 'suite')}",
         "default": f"{excerpt(', '.join(default))}; {episodes} per task",
         "policies": excerpt(", ".join(benchmark.policies)),
         "requires": excerpt(requirements_text(declared)) if declared and declared.packages else "",
@@ -165,12 +166,6 @@ def _features(space: AnySpace) -> tuple[Feature, ...]:
         return ()
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _table(rows: list[tuple[str, str, str, str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    padded = [zip(row, widths, strict=True) for row in rows]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in row).rstrip() for row in padded]
-    return [click.style(lines[0], bold=True), *lines[1:]]
+    head, *lines = align(rows)
+    return [click.style(head, bold=True), *lines]

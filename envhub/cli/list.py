@@ -18,6 +18,7 @@ from envhub.cli.options import (
 from envhub.declarations import Benchmark
 from envhub.discovery import Installed, installed
 from envhub.options import Argument, Limits, SourceOptions
+from envhub.text import align
 
 
 @click.command("list")
@@ -77,8 +78,8 @@ def _installed_text(plugins: tuple[Installed, ...]) -> str:
         return (
             "No benchmarks are installed. Local ones need no installation: envhub list ./DIRECTORY"
         )
-    width = max(len(plugin.name) for plugin in plugins)
-    return "\n".join(one_line(f"{p.name:<{width}}  {p.distribution} {p.version}") for p in plugins)
+    rows = [(plugin.name, f"{plugin.distribution} {plugin.version}") for plugin in plugins]
+    return "\n".join(map(one_line, align(rows)))
 
 
 def _tasks_json(benchmark: Benchmark) -> str:
@@ -89,7 +90,6 @@ def _tasks_json(benchmark: Benchmark) -> str:
 def _tasks_text(benchmark: Benchmark) -> str:
     lines: list[str] = []
     for suite, tasks in benchmark.suites.items():
-        width = max(len(task.name) for task in tasks)
-        lines.append(click.style(suite, bold=True))
-        lines.extend(f"  {task.name:<{width}}  {excerpt(task.description)}" for task in tasks)
+        rows = [("", task.name, excerpt(task.description)) for task in tasks]
+        lines += [click.style(suite, bold=True), *align(rows)]
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from envhub.sources.fetch import obtain, resolve
 from envhub.sources.hub import Hub
 from envhub.sources.lock import LOCK, write_lock
 from envhub.sources.store import Stored
+from envhub.text import pluralize
 
 
 @click.command("lock")
@@ -38,7 +39,9 @@ def command(ref: str, *, out: Path, private: bool) -> None:
     pins = _pins(parsed, stored)
     write_lock(parsed, stored, out, pins=pins)
     files = len(stored.manifest.files)
-    click.echo(f"{parsed} locked in {out}: {files} files, {len(pins)} packages")
+    click.echo(
+        f"{parsed} locked in {out}: {pluralize(files, 'file')}, {pluralize(len(pins), 'package')}"
+    )
 
 
 def _pins(ref: HubRef, stored: Stored) -> list[str]:

@@ -1,7 +1,6 @@
 """Options that several commands share, and how they are parsed."""
 
 import json
-import math
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import click
 from envhub.cli.output import echo_error
 from envhub.errors import UsageError, printable
 from envhub.options import Argument, Limits, SourceOptions
+from envhub.values import MAX_DEPTH, find_value_problem
 
 if TYPE_CHECKING:
     from envhub.results.require import Requirement
@@ -26,8 +26,6 @@ COLUMNS = 160
 """What a foreign text may fill: two lines of a terminal."""
 SPACE_COLUMNS = 800
 """What a space may fill; that of a robot with many cameras is long."""
-_MAX_DEPTH = 16
-"""Lists and mappings within each other in an argument; messages allow 32."""
 
 
 class WholeNumber(click.IntRange):
@@ -294,31 +292,11 @@ def _parse_value(option: str, key: str, text: str) -> Argument:
     except ValueError:
         value = text
     except RecursionError:
-        raise UsageError(f"{option} {key} is nested deeper than {_MAX_DEPTH} levels.") from None
-    problem = _find_problem(value)
+        raise UsageError(f"{option} {key} is nested deeper than {MAX_DEPTH} levels.") from None
+    problem = find_value_problem(value)
     if problem is not None:
         raise UsageError(f"{option} {key}: {excerpt(text)} {problem}.")
     return value
-
-
-def _find_problem(value: object, depth: int = 0) -> str | None:
-    """Return why a value cannot be sent to a worker or recorded in a run; None if it can."""
-    if depth > _MAX_DEPTH:
-        return f"is nested deeper than {_MAX_DEPTH} levels"
-    match value:
-        case float() if not math.isfinite(value):
-            return "is not a 64-bit number"
-        case int() if not -(2**63) <= value < 2**64:
-            return "is not a 64-bit number"
-        case str() if any("\ud800" <= c <= "\udfff" for c in value):
-            return "is text that UTF-8 cannot encode"
-        case list():
-            parts: list[object] = value
-        case dict():
-            parts = [*value, *value.values()]
-        case _:
-            return None
-    return next(filter(None, (_find_problem(part, depth + 1) for part in parts)), None)
 
 
 require_option = click.option(
@@ -327,8 +305,8 @@ require_option = click.option(
     multiple=True,
     metavar="'[NAME.]FIELD>=NUMBER'",
     callback=lambda _ctx, _param, texts: _requirements(texts),
-    help="End with exit code 1 unless the results are so: rate, ci_low, mean_return ... overall, "
-    "or of a suite or task; rates are fractions. Repeatable.",
+    help="End with exit code 1 unless every requirement is met: rate, ci_low, mean_return ... "
+    "overall, or of a suite or task; rates are fractions. Repeatable.",
 )
 
 

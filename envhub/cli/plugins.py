@@ -9,6 +9,7 @@ from envhub.discovery import Installed, find, installed
 from envhub.errors import EnvHubError, ExitCode
 from envhub.host.loading import describe
 from envhub.options import Limits
+from envhub.text import align
 from envhub.types import PluginSource, WorkerSpec
 
 
@@ -59,12 +60,11 @@ def _as_json(checked: list[tuple[Installed, str | None]]) -> str:
 def _as_text(checked: list[tuple[Installed, str | None]]) -> str:
     if not checked:
         return "No plugins are installed. Local benchmarks need none: envhub info ./DIRECTORY"
-    width = max(len(plugin.name) for plugin, _ in checked)
+    rows = [(p.name, f"{p.distribution} {p.version}", p.module) for p, _ in checked]
+    indent = " " * (max(len(p.name) for p, _ in checked) + 11)
     lines = []
-    for plugin, problem in checked:
+    for line, (_, problem) in zip(align(rows), checked, strict=True):
         status = click.style("problem", fg="red") if problem else click.style("ok     ", fg="green")
-        package = f"{plugin.distribution} {plugin.version}"
-        facts = one_line(f"{plugin.name:<{width}}  {package}  {plugin.module}")
-        lines.append(f"{status}  {facts}")
-        lines.extend(f"{'':{width + 11}}{one_line(line)}" for line in (problem or "").splitlines())
+        lines.append(f"{status}  {one_line(line)}")
+        lines.extend(f"{indent}{one_line(text)}" for text in (problem or "").splitlines())
     return "\n".join(lines)

@@ -25,6 +25,7 @@ from envhub.scratch import scratch_directory, temporary_directory
 from envhub.sources.find import locate
 from envhub.sources.hub import TAG, Hub, endpoint
 from envhub.sources.publish import Selection, copy_published
+from envhub.text import pluralize
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 
@@ -85,7 +86,9 @@ def command(
         _confirm(folder, selection, f"{endpoint()}/{ref.repo_id}", private=private, yes=yes)
         hub = Hub(private=True)
         commit = hub.publish(ref.repo_id, folder, private=private, ignore=[])
-    message(f"{len(benchmark.tasks())} tasks published at {hub.endpoint}/{ref.repo_id}")
+    message(
+        f"{pluralize(len(benchmark.tasks()), 'task')} published at {hub.endpoint}/{ref.repo_id}"
+    )
     click.echo(str(HubRef(ref.owner, ref.repo, commit)))
 
 
@@ -139,7 +142,7 @@ def _confirm(folder: Path, selection: Selection, place: str, *, private: bool, y
     message(f"To upload to {place}, which is {'private' if private else 'public'} if it is new:")
     for path, size in sizes.items():
         message(f"  {size:>11,}  {path}{f'  ({notes[path]})' if notes[path] else ''}")
-    many = "1 file" if len(sizes) == 1 else f"{len(sizes)} files"
+    many = pluralize(len(sizes), "file")
     message(f"  {sum(sizes.values()):>11,}  bytes in {many}")
     if yes:
         return

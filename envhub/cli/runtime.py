@@ -5,15 +5,17 @@ from typing import Any
 
 import click
 
+from envhub import directories
 from envhub.cli.options import debug_option, json_option, message, one_line, show_download
+from envhub.directories import PACKAGES, RUNTIMES, Say
 from envhub.errors import UnknownName, UsageError
-from envhub.files import cache_home, discard_tree
+from envhub.files import discard_tree
 from envhub.options import Limits
 from envhub.refs import HubRef, NameRef, PathRef
-from envhub.runtime import build_cache
+from envhub.runtime.compiled import compiled_functions
 from envhub.runtime.provision import build, file_requirements, rebuild_line, requirements_of
 from envhub.runtime.resolve import forget
-from envhub.runtime.venv import KIND
+from envhub.text import align, pluralize
 from envhub.types import Interpreter, PluginSource, WorkerSpec
 
 _MB = 10**6
@@ -44,11 +46,11 @@ def show(*, as_json: bool) -> None:
     Example:
         envhub runtime list
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    runtimes = [_facts(built) for built in build_cache.all_built(KIND)]
+    runtimes = [_facts(built) for built in directories.all_built(RUNTIMES)]
     if as_json:
         click.echo(json.dumps({"runtimes": runtimes}, indent=2))
         return
-    click.echo("\n".join(map(_line, runtimes)) if runtimes else "No runtimes are built.")
+    click.echo(_as_text(runtimes) if runtimes else "No runtimes are built.")
 
 
 @command.command("build")
@@ -104,22 +106,22 @@ def remove(keys: tuple[str, ...], *, everything: bool) -> None:
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if everything == bool(keys):
         raise UsageError("Name the runtimes to remove, or give --all. See envhub runtime list.")
-    known = {built.key: built.about for built in build_cache.all_built(KIND)}
+    known = {built.key: built.about for built in directories.all_built(RUNTIMES)}
     for key in keys:
         if key not in known:
             raise UnknownName("runtime", key, known, advice="See envhub runtime list.")
-    chosen = build_cache.known_keys(KIND) if everything else keys
+    chosen = directories.known_keys(RUNTIMES) if everything else keys
     for key in chosen:
-        if build_cache.remove(KIND, key):
+        if directories.remove(RUNTIMES, key):
             click.echo(f"Removed {key}")
         forget(str(known.get(key, {}).get("pins")))
-        discard_tree(cache_home() / "numba" / key)
+        discard_tree(compiled_functions(key))
     if everything:
-        for key in build_cache.known_keys("packages"):
-            build_cache.remove("packages", key)
+        for key in directories.known_keys(PACKAGES):
+            directories.remove(PACKAGES, key)
 
 
-def _build_installed(name: str, progress: build_cache.Say) -> Interpreter:
+def _build_installed(name: str, progress: Say) -> Interpreter:
     """Build the runtime of a plugin, whose pins are known once it is loaded."""
     from envhub.discovery import find
     from envhub.host.loading import describe
@@ -133,9 +135,7 @@ def _build_installed(name: str, progress: build_cache.Say) -> Interpreter:
     )
 
 
-def _build_of_hub(
-    ref: HubRef, progress: build_cache.Say, *, private: bool, locked: bool
-) -> Interpreter:
+def _build_of_hub(ref: HubRef, progress: Say, *, private: bool, locked: bool) -> Interpreter:
     from envhub.runtime.pins import parse_pins
     from envhub.sources.fetch import obtain, resolve
     from envhub.sources.hub import Hub
@@ -157,13 +157,17 @@ def _build_of_hub(
     )
 
 
-def _facts(built: build_cache.Built) -> dict[str, Any]:
+def _as_text(runtimes: list[dict[str, Any]]) -> str:
+    return "\n".join(map(one_line, align([_row(facts) for facts in runtimes], right=(1, 4))))
+
+
+def _facts(built: directories.Built) -> dict[str, Any]:
     about = built.about
     return {
         "key": built.key,
         "for": about.get("for"),
         "state": "whole" if built.whole else "damaged",
-        "bytes": build_cache.size_of(built.place),
+        "bytes": directories.size_of(built.place),
         "built": about.get("built"),
         "python": about.get("python"),
         "packages": about.get("packages", {}),
@@ -171,9 +175,9 @@ def _facts(built: build_cache.Built) -> dict[str, Any]:
     }
 
 
-def _line(facts: dict[str, Any]) -> str:
+def _row(facts: dict[str, Any]) -> list[str]:
     size = f"{facts['bytes'] / _MB:,.0f} MB"
-    packages = f"{len(facts['packages'])} packages"
-    parts = (facts["key"], f"{size:>9}", facts["built"], facts["python"], packages)
-    shown = "  ".join(str(part or "-") for part in parts)
-    return one_line(f"{shown}  {facts['state']:<7}  {facts['for'] or '-'}")
+    packages = pluralize(len(facts["packages"]), "package")
+    names = ("built", "python", "state", "for")
+    built, python, state, user = (str(facts[name] or "-") for name in names)
+    return [facts["key"], size, built, python, packages, state, user]

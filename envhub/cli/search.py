@@ -7,6 +7,7 @@ import click
 
 from envhub.cli.options import WholeNumber, debug_option, escaped, excerpt, json_option
 from envhub.sources.hub import Found, Hub
+from envhub.text import align
 
 
 @click.command("search")
@@ -35,12 +36,11 @@ def _as_json(repositories: list[Found]) -> str:
 def _as_text(repositories: list[Found]) -> str:
     if not repositories:
         return "No repositories were found."
-    rows = [(_ref(one), (one.updated or "")[:10], one) for one in repositories]
-    width = max(len(ref) for ref, _, _ in rows)
-    return "\n".join(
-        escaped(f"{ref:<{width}}  {day:10}  {one.downloads:>8,} downloads")
-        for ref, day, one in rows
-    )
+    rows = [
+        (_ref(one), (one.updated or "")[:10], f"{one.downloads:,} downloads")
+        for one in repositories
+    ]
+    return "\n".join(map(escaped, align(rows, right=(2,))))
 
 
 def _ref(found: Found) -> str:

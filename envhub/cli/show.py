@@ -1,6 +1,7 @@
 """`envhub show`: print a run, as `envhub eval` does at its end."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -8,15 +9,16 @@ from pathlib import Path
 import click
 
 from envhub.cli.options import debug_option, debugging, json_option, local_path, require_option
-from envhub.cli.output import echo_error
-from envhub.cli.table import render
+from envhub.cli.output import echo_error, encodable
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
+from envhub.results import table
 from envhub.results.controls import Control, read_controls
 from envhub.results.paste import describe_overridden, header, paste_line
 from envhub.results.require import Requirement, failures
 from envhub.results.run import Run, open_run
-from envhub.results.summary import to_json
+from envhub.results.summary import Summary, to_json
+from envhub.text import pluralize
 
 
 @click.command("show")
@@ -98,7 +100,7 @@ def _describe_control(control: Control) -> str:
     if line.ci_low is not None and line.ci_high is not None:
         rate += f" [{line.ci_low:.1%}, {line.ci_high:.1%}]"
     said = control.warning or f"The policy, compared with it: {control.words.rstrip('.')}."
-    return f"Control {control.name}: {rate}, {line.n} episodes. {said}"
+    return f"Control {control.name}: {rate}, {pluralize(line.n, 'episode')}. {said}"
 
 
 def _first_errors(run: Run) -> list[str]:
@@ -119,3 +121,15 @@ def _first_errors(run: Run) -> list[str]:
 def _describe(error: EpisodeError) -> str:
     trace = error.traceback.rstrip() if error.traceback and debugging() else ""
     return f"{error.message}\n{trace}" if trace else error.message
+
+
+def render(summary: Summary) -> str:
+    """Render the rates with their intervals; the head and the last line stand out.
+
+    As wide as the terminal, or 80 columns without one; in characters that standard output has.
+    """
+    columns = shutil.get_terminal_size((table.WIDTH, 24)).columns
+    head, *lines = encodable(table.render(summary, columns)).split("\n")
+    last = max(index for index, line in enumerate(lines) if line.startswith("overall"))
+    lines[last] = click.style(lines[last], bold=True)
+    return "\n".join((click.style(head, bold=True), *lines))

@@ -9,9 +9,8 @@ import time
 from collections.abc import Sequence
 from contextlib import chdir, nullcontext
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from envhub.declarations import Benchmark
 from envhub.errors import EnvHubError, WorkerRaised
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job
@@ -20,12 +19,12 @@ from envhub.evaluation.process_actor import KnownFacts, ProcessActor
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.log import add_to_log
 from envhub.host.waiting import WorkerPoller, close_workers
-from envhub.policies.caller import Chunks, PolicyCaller
-from envhub.policies.contract import Context
-from envhub.policies.load import ObservationView, context_of, make_caller, wrap_policy
 from envhub.tracebacks import place_of, trace_of
 from envhub.types import Outlier, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.spaces import Spaces
+from envhub.worker.policy.caller import Chunks, PolicyCaller
+from envhub.worker.policy.contract import Context
+from envhub.worker.policy.load import ObservationView, context_of, make_caller
 
 
 class Actor(Protocol):
@@ -75,8 +74,8 @@ class Actor(Protocol):
 
 def make_actors(job: Job, poller: WorkerPoller) -> Sequence[Actor]:
     """Make the first actors; the placement of the policy is known once the policy is made."""
-    if job.workers == 0 or not isinstance(job.policy, PolicySource):
-        return [InlineActor(job.policy, job.benchmark, _log(job, "policy"), job.directory)]
+    if job.workers == 0 or job.policy.acts_in == "program":
+        return [InlineActor(job, _log(job, "policy"))]
     return [InWorkerActor(job)] if job.in_worker else make_process_actors(job, poller)
 
 
@@ -85,7 +84,8 @@ def make_process_actors(job: Job, poller: WorkerPoller) -> Sequence[ProcessActor
 
     A policy of a confined benchmark refuses to be loaded there: see `envhub.loader`.
     """
-    assert isinstance(job.policy, PolicySource)
+    factory = job.factory
+    assert isinstance(factory, PolicySource)
     # A policy of the benchmark may need the packages of the benchmark's runtime.
     interpreter = job.spec.interpreter if job.in_worker else job.policy_interpreter
     devices = job.policy_devices[: max(1, min(job.workers, len(job.episodes)))]
@@ -93,9 +93,9 @@ def make_process_actors(job: Job, poller: WorkerPoller) -> Sequence[ProcessActor
     known: KnownFacts = []
     return [
         ProcessActor(
-            job.policy,
+            factory,
             job.benchmark,
-            PolicySpec(job.limits, interpreter, str(job.directory), device),
+            PolicySpec(job.limits, interpreter, str(job.policy.directory), device),
             poller,
             known,
             name=f"process {number}" if several else "its own process",
@@ -131,7 +131,7 @@ class InWorkerActor:
         self.waiting: list[Slot] = []
         self.awaiting_policy: list[Slot] = []
         self.pacing = Pacing()
-        self._job = job
+        self._benchmark, self._factory = job.benchmark, job.factory
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
         """Return what the worker's policy declares, if it has one for the slot's spaces."""
@@ -142,8 +142,8 @@ class InWorkerActor:
     def make_policy(self, slot: Slot) -> None:
         """Ask the worker to make the policy; it answers `PolicyLoaded`."""
         slot.making_policy = True
-        job = self._job
-        slot.env.load_policy(job.policy, job.benchmark, spaces_of(slot))
+        assert isinstance(self._factory, PolicySource)
+        slot.env.load_policy(self._factory, self._benchmark, spaces_of(slot))
 
     def begin(self, slot: Slot) -> None:
         """Let the worker reset its env and play."""
@@ -183,24 +183,20 @@ class InlineActor:
     seconds = 0.0
     """Always 0: nothing else happens during a call, so waiting for more slots saves nothing."""
 
-    def __init__(
-        self, policy: Any, benchmark: Benchmark, log: Path | None, directory: Path
-    ) -> None:
+    def __init__(self, job: Job, log: Path | None) -> None:
         """Take a policy.
 
         Args:
-            policy: A policy, or a `PolicySource` to make it from.
-            benchmark: The benchmark that it is evaluated on.
+            job: The policy, and the benchmark that it is evaluated on.
             log: A file for the tracebacks of its exceptions.
-            directory: Where it is made, if it is not made yet.
         """
         self._log = log
-        self._directory = directory
+        self._directory = job.policy.directory
         self.waiting: list[Slot] = []
         self.awaiting_policy: list[Slot] = []
         self.pacing = Pacing()
-        self._policy = policy
-        self._benchmark = benchmark
+        self._factory = job.factory
+        self._benchmark = job.benchmark
         self._known: list[tuple[Spaces, PolicyCaller, ObservationView]] = []
         self._contexts: dict[int, tuple[Context, PolicyCaller]] = {}
         self._event: Event | None = None
@@ -269,19 +265,16 @@ class InlineActor:
 
     def close(self) -> None:
         """Close the policy, if it was made here."""
-        if isinstance(self._policy, PolicySource):
+        if isinstance(self._factory, PolicySource):
             for _, caller, _ in self._known:
                 caller.close()
 
     def _make(self, spaces: Spaces) -> None:
-        if isinstance(self._policy, PolicySource):
-            # A resumed run may have begun elsewhere; several threads must not move each other.
-            elsewhere = self._directory.resolve() != Path.cwd()
-            with chdir(self._directory) if elsewhere else nullcontext():
-                caller = make_caller(self._policy, self._benchmark, spaces)
-        else:
-            bind = getattr(self._policy, "for_spaces", None)
-            caller = wrap_policy(bind(self._benchmark, *spaces) if bind else self._policy, spaces)
+        # A resumed run may have begun elsewhere; several threads must not move each other.
+        named = isinstance(self._factory, PolicySource)
+        elsewhere = named and self._directory.resolve() != Path.cwd()
+        with chdir(self._directory) if elsewhere else nullcontext():
+            caller = make_caller(self._factory, self._benchmark, spaces)
         self._known.append((spaces, caller, ObservationView(spaces[0], caller.facts.needs)))
 
     def _act(self, batch: tuple[Slot, ...]) -> tuple[Chunks, tuple[Outlier, ...]]:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from envhub.errors import RunDirectoryError
-from envhub.evaluation.prepare import Prepared, foresee, prepare
+from envhub.evaluation.prepare import Prepared, foresee, obtain_policy, prepare
 from envhub.evaluation.recorded import read_begun, recorded_variables, reference_of, request_of
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.options import Argument, SourceOptions
-from envhub.policies.contract import Context
+from envhub.policies.kinds import InProgram
 from envhub.records import EpisodeRecord
 from envhub.results.arrays import read_actions
 from envhub.results.manifest import check_same
@@ -27,6 +27,7 @@ from envhub.results.run import Run
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
 from envhub.wire.values import Array
+from envhub.worker.policy.contract import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +108,11 @@ def prepared_again(
     """
     request, manifest = _request(run, consent, own_policy=policy is None)
     if policy is not None:
-        request = replace(request, policy=policy, policy_args={}, policy_python=None)
+        request = replace(request, policy=InProgram(policy), policy_python=None)
     ref = reference_of(manifest) if consent.benchmark is None else consent.benchmark
     source = find_source(ref, request.options, message=watcher.message)
     files = identify(source)
+    request = obtain_policy(request, manifest, watcher)
     same_policy = {"policy": manifest["policy"]} if policy is not None else {}
     check_same(manifest, {**foresee(request, files), **same_policy}, run.directory)
     with tempfile.TemporaryDirectory(prefix="envhub-again-") as place:

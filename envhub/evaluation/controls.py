@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.evaluation.run import continue_run
+from envhub.policies.find import read_policy
 from envhub.results.controls import control_directory
 from envhub.results.run import Run
 
@@ -26,8 +27,7 @@ def play_controls(
         directory = control_directory(run.directory, name)
         control = replace(
             request,
-            policy=name,
-            policy_args={},
+            policy=read_policy(name),
             policy_python=None,
             policy_processes=1,
             controls=(),

@@ -5,7 +5,7 @@ acts for all slots that wait at that moment. A policy in several processes has a
 and every slot belongs to one of them. The engine is a loop over events: the answers of workers and
 the results of the policy. The last event of a slot decides what it does next:
 
-    hired ─ Loaded ─▶ next episode ─ Opened, Done ─▶ env made ─ policy ready ─▶ episode begins
+    started ─ Loaded ─▶ next episode ─ Opened, Done ─▶ env made ─ policy ready ─▶ episode begins
     WasReset ─▶ waits for actions ─ ActionsReady ─▶ steps ─ Stepped ─▶ steps, waits, or ends
     Played ─▶ continues, or ends                    (if the policy is in the worker)
 """
@@ -83,7 +83,7 @@ class Engine:
         try:
             self._record_broken()
             while self._pool.busy:
-                self._hire_another()
+                self._start_another()
                 self.actors.pump()
                 self._handle_events()
                 self._on_poll()
@@ -100,11 +100,11 @@ class Engine:
                 attempt = Attempt(episode, self._job.plan.tasks[episode.task], 1)
                 self._record(attempt.failed(error, None), attempt)
 
-    def _hire_another(self) -> None:
+    def _start_another(self) -> None:
         """Start one more worker if there is work for it, while the others work."""
         while (slot := self._pool.take_idle()) is not None:
             if self._queue.left and not self.stopping:
-                self._hire(slot)
+                self._start(slot)
                 return
 
     def _handle_events(self) -> None:
@@ -158,8 +158,8 @@ class Engine:
 
     # What a slot does next
 
-    def _hire(self, slot: Slot) -> None:
-        if self._pool.hire(slot):
+    def _start(self, slot: Slot) -> None:
+        if self._pool.start(slot):
             self._next_episode(slot)
             return
         self.progress.slots[slot.index] = "starting"
@@ -173,10 +173,10 @@ class Engine:
         self._next_episode(slot)
 
     def _next_episode(self, slot: Slot) -> None:
-        """Start the slot's next episode, or retire the slot."""
+        """Start the slot's next episode, or stop its worker."""
         attempt = None if self.stopping else self._queue.take(slot.task)
         if attempt is None:
-            self._retire(slot)
+            self._stop(slot)
             return
         episode = attempt.episode
         slot.current, slot.task = attempt, episode.task
@@ -259,11 +259,11 @@ class Engine:
         self._record(attempt.record(slot.spaces[1]), attempt)
         self._leave_episode(slot)
 
-    def _retire(self, slot: Slot) -> None:
+    def _stop(self, slot: Slot) -> None:
         self.progress.slots[slot.index] = "done"
         self._queue.release(slot.task)
         slot.task = None
-        self._pool.retire(slot)
+        self._pool.stop(slot)
 
     # When something goes wrong
 
@@ -291,15 +291,15 @@ class Engine:
 
     def _replace(self, slot: Slot) -> None:
         """Replace a slot's worker, if episodes are left for it."""
-        self._pool.dismiss(slot)
+        self._pool.kill(slot)
         if self._queue.left and not self.stopping:
-            self._hire(slot)
+            self._start(slot)
         else:
-            self._retire(slot)
+            self._stop(slot)
         if not self.stopping:
-            # An episode that was put back may need a slot that has retired.
+            # An episode that was put back may need a slot whose worker was stopped.
             for unused in self._pool.unused(self._queue.left):
-                self._hire(unused)
+                self._start(unused)
 
     def _on_policy_event(self, actor: Actor, event: Event) -> None:
         match event:

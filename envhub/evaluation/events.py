@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from envhub.errors import WorkerError
 from envhub.evaluation.slot import Slot
-from envhub.policies.caller import Chunks
 from envhub.types import Outlier
+from envhub.worker.policy.caller import Chunks
 
 
 @dataclass(frozen=True, slots=True)

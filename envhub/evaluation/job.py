@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from envhub.declarations import Benchmark
 from envhub.errors import WorkerError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.plan import Plan
 from envhub.options import Limits
+from envhub.policies.kinds import Factory, Policy
 from envhub.records import Episode
 from envhub.types import HERE, Interpreter, WorkerSpec
 
@@ -24,10 +24,7 @@ class Job:
     plan: Plan
     episodes: tuple[Episode, ...]
     """The episodes of the plan that are still to be run."""
-    policy: Any
-    """A `PolicySource`, or a policy object of the caller."""
-    in_worker: bool
-    """Whether workers can make the policy, since it belongs to EnvHub or the benchmark."""
+    policy: Policy
     workers: int
     """0: everything in this process."""
     retries: int
@@ -36,8 +33,6 @@ class Job:
     worked: bool = False
     """Whether an episode of the run was played to its end before, as in a resumed run."""
     logs: Path | None = None
-    directory: Path = field(default_factory=Path.cwd)
-    """Where the policy's processes run."""
     policy_interpreter: Interpreter = HERE
     """The interpreter of the policy's processes, unless workers make the policy."""
     policy_devices: tuple[str | None, ...] = (None,)
@@ -46,6 +41,16 @@ class Job:
     """Whether a policy that was trained with other conventions plays all the same."""
     broken: Mapping[str, WorkerError] = field(default_factory=dict)
     """The tasks whose envs cannot be made, and why."""
+
+    @property
+    def factory(self) -> Factory:
+        """What is loaded where the policy acts."""
+        return self.policy.factory(self.benchmark, self.spec.source)
+
+    @property
+    def in_worker(self) -> bool:
+        """Whether workers can make the policy, since it belongs to EnvHub or the benchmark."""
+        return self.policy.acts_in == "worker"
 
     @property
     def playable(self) -> tuple[Episode, ...]:

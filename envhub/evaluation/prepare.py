@@ -5,13 +5,16 @@ missing in a resumed run, or the share of one machine among many.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from envhub.declarations import Benchmark
 from envhub.discovery import chosen
 from envhub.errors import ContractError, UnknownName, UsageError
+from envhub.evaluation.format_1 import describe_policy, foresee_policy, recorded_provided
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import Plan, make_plan, select
 from envhub.evaluation.request import EvalRequest, Watcher
@@ -19,12 +22,14 @@ from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.machine import resources
 from envhub.machine.cuda_devices import policy_devices
-from envhub.policies.find import BUILTIN, find_policy
-from envhub.policies.interpreter import PolicyRuntime, choose_interpreter
+from envhub.policies.find import find_policy
+from envhub.policies.interpreter import AskedInterpreter, PolicyRuntime
+from envhub.policies.kinds import BUILTIN, Builtin, InProgram, OfBenchmark, Policy, no_process
+from envhub.policies.provider import Wanted
 from envhub.records import Episode
-from envhub.results.manifest import describe_policy, foresee_policy, make_manifest
+from envhub.results.manifest import make_manifest
 from envhub.results.require import check_names
-from envhub.types import HERE, PolicySource, Source, WorkerSpec, confinement_of
+from envhub.types import HERE, Source, WorkerSpec, confinement_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,7 @@ class Prepared:
     worker: LoadedWorker
     """Has loaded the benchmark; `play` takes it over."""
     plan: Plan
-    policy: Any
-    """A `PolicySource`, or a policy object of the caller."""
-    in_worker: bool
-    """Whether workers can make the policy."""
+    policy: Policy
     policy_runtime: PolicyRuntime | None
     """The interpreter of the policy's processes; None: it has none of its own."""
     policy_devices: tuple[str | None, ...]
@@ -68,12 +70,10 @@ class Prepared:
             plan=self.plan,
             episodes=episodes,
             policy=self.policy,
-            in_worker=self.in_worker,
             workers=workers,
             retries=self.request.retries,
             max_errors=self.request.max_errors,
             worked=worked,
-            directory=self.request.directory,
             logs=logs,
             policy_interpreter=runtime.interpreter if runtime else HERE,
             ignore_conventions=self.request.ignore_conventions,
@@ -86,11 +86,30 @@ class Prepared:
         close_workers([self.worker.remote.worker], limit=self.request.limits.close)
 
 
+def obtain_policy(
+    request: EvalRequest, before: Mapping[str, Any] | None, watcher: Watcher
+) -> EvalRequest:
+    """Return the request with its policy obtained: with all that it needs on this machine.
+
+    Args:
+        request: What is asked for.
+        before: What `run.json` says, if the run has begun: what it pinned stays.
+        watcher: Receives messages.
+    """
+    wanted = Wanted(
+        private=request.options.private,
+        begun=None if before is None else recorded_provided(before["policy"]),
+        message=watcher.message,
+        progress=watcher.progress,
+    )
+    return replace(request, policy=request.policy.obtain(wanted))
+
+
 def foresee(request: EvalRequest, files: Mapping[str, Any]) -> dict[str, Any]:
     """The part of what `run.json` will say that is known before any code is executed.
 
     Args:
-        request: What is asked for.
+        request: What is asked for; its policy is obtained.
         files: The benchmark's identity, from `sources.fingerprint.identify`.
     """
     plan = {"seed": request.seed, "max_steps": request.max_steps}
@@ -102,7 +121,7 @@ def foresee(request: EvalRequest, files: Mapping[str, Any]) -> dict[str, Any]:
         "env_vars": sorted(request.options.env_vars),
         "plugins": list(chosen() or ()),
     }
-    policy = foresee_policy(request.policy, request.policy_args, request.directory)
+    policy = foresee_policy(request.policy.identify())
     return {"benchmark": benchmark, "plan": plan, "policy": policy}
 
 
@@ -116,7 +135,7 @@ def prepare(
     """Load the benchmark, plan its episodes and find the policy.
 
     Args:
-        request: The evaluation that is requested.
+        request: The evaluation that is requested; its policy is obtained.
         source: The source that its reference names.
         files: The identity of the source, from `sources.fingerprint.identify`.
         logs: Where the output of workers goes.
@@ -148,21 +167,23 @@ def prepare(
     )
     try:
         plan = _plan(request, worker, watcher)
-        policy, in_worker = _policy(request, worker.loaded.benchmark, source)
+        policy = find_policy(request.policy, worker.loaded.benchmark)
         _check_controls(request, worker.loaded.benchmark)
-        runtime = _policy_runtime(request, policy, watcher, in_worker=in_worker)
-        devices = _policy_devices(request, policy, watcher, in_worker=in_worker)
+        asked = AskedInterpreter(request.policy_python, request.workers == 0, watcher.progress)
+        runtime = policy.interpreter(asked)
+        devices = _policy_devices(request, policy, watcher)
+        identity = structs.replace(
+            policy.identify(),
+            runtime=runtime.identify() if runtime else None,
+            processes=list(devices) if runtime else [],
+        )
         manifest = make_manifest(
             ref=request.ref,
             spec=worker.spec,
             loaded=worker.loaded,
             files=files,
             planned=plan.to_json(worker.loaded.benchmark.reuse),
-            policy={
-                **describe_policy(request.policy, policy, request.policy_args, request.directory),
-                "runtime": runtime.to_json() if runtime else None,
-                "processes": list(devices) if runtime else [],
-            },
+            policy=describe_policy(identity),
             retries=request.retries,
             inline=request.workers == 0,
             ignore_conventions=request.ignore_conventions,
@@ -170,7 +191,7 @@ def prepare(
     except BaseException:
         close_workers([worker.remote.worker], limit=request.limits.close)
         raise
-    return Prepared(request, worker, plan, policy, in_worker, runtime, devices, manifest)
+    return Prepared(request, worker, plan, policy, runtime, devices, manifest)
 
 
 def auto_workers(memory_mb: int, episodes: int) -> int:
@@ -226,32 +247,8 @@ def _check_controls(request: EvalRequest, benchmark: Benchmark) -> None:
             raise UnknownName("control", name, {*BUILTIN, *benchmark.policies})
 
 
-def _policy(request: EvalRequest, benchmark: Benchmark, source: Source) -> tuple[Any, bool]:
-    if isinstance(request.policy, str):
-        return find_policy(request.policy, benchmark, source, request.policy_args)
-    if request.policy_args:
-        raise UsageError("policy_args need a policy given by name; this one is an object.")
-    return request.policy, False
-
-
-def _policy_runtime(
-    request: EvalRequest, policy: Any, watcher: Watcher, *, in_worker: bool
-) -> PolicyRuntime | None:
-    """Choose the interpreter of a policy of the user, which has a process of its own."""
-    if in_worker or not isinstance(policy, PolicySource):
-        if request.policy_python is None:
-            return None
-        raise _no_process("--policy-python", in_worker=in_worker)
-    return choose_interpreter(
-        policy,
-        request.policy_python,
-        inline=request.workers == 0,
-        progress=watcher.progress,
-    )
-
-
 def _policy_devices(
-    request: EvalRequest, policy: Any, watcher: Watcher, *, in_worker: bool
+    request: EvalRequest, policy: Policy, watcher: Watcher
 ) -> tuple[str | None, ...]:
     """Choose the GPU of each process of a policy of the user.
 
@@ -260,8 +257,8 @@ def _policy_devices(
     """
     if request.policy_processes == 1:
         return (None,)
-    if in_worker or not isinstance(policy, PolicySource):
-        raise _no_process("--policy-processes", in_worker=in_worker)
+    if isinstance(policy, Builtin | OfBenchmark | InProgram):
+        raise no_process("--policy-processes", policy.where)
     if request.workers == 0:
         raise UsageError(
             "--policy-processes: --workers 0 runs everything in this process. Omit one of them."
@@ -272,10 +269,3 @@ def _policy_devices(
         where = f", with the GPUs {', '.join(gpus)}" if gpus else ""
         watcher.progress(f"The policy runs in {len(devices)} processes{where}.")
     return devices
-
-
-def _no_process(option: str, *, in_worker: bool) -> UsageError:
-    problem = "runs where the benchmark does" if in_worker else "is an object of this program"
-    return UsageError(
-        f"{option} is for a policy with a process of its own; this one {problem}. Leave it out."
-    )

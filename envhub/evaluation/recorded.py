@@ -8,6 +8,7 @@ from typing import Any
 from envhub.errors import RunDirectoryError
 from envhub.evaluation.request import EvalRequest
 from envhub.options import Limits, SourceOptions
+from envhub.policies.find import read_policy
 from envhub.results.journal import PlannedEpisodes, check_directory, read_records, read_run
 from envhub.results.schema import check_shape
 from envhub.results.seal import is_sealed
@@ -57,7 +58,7 @@ def request_of(
     protection = manifest["protection"]
     return EvalRequest(
         ref=benchmark["ref"],
-        policy=policy["path"] or policy["ref"],
+        policy=read_policy(policy["path"] or policy["ref"], policy["args"], _directory_of(policy)),
         policy_python=(policy.get("runtime") or {}).get("path"),
         suites=tuple(plan["suites"]),
         tasks=tuple(task for tasks in plan["suites"].values() for task in tasks),
@@ -65,12 +66,10 @@ def request_of(
         seed=plan["seed"],
         max_steps=plan["max_steps"],
         env_args=benchmark["env_args"],
-        policy_args=policy["args"],
         limits=Limits(**manifest["limits"]),
         retries=manifest["retries"],
         ignore_conventions=manifest.get("conventions", {}).get("ignore", False),
         out=directory,
-        directory=_directory_of(policy),
         options=SourceOptions(
             trust_remote_code=trust_remote_code,
             sandbox=protection["sandbox"] if benchmark["kind"] == "hub" else "auto",

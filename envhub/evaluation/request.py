@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, Processes, SourceOptions
+from envhub.policies.kinds import Builtin, Policy
 from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
@@ -20,8 +21,7 @@ class EvalRequest:
     """What to evaluate, and how."""
 
     ref: str
-    policy: Any = "random"
-    """The name of a policy, or a policy object."""
+    policy: Policy = field(default_factory=lambda: Builtin("random"))
     policy_python: str | None = None
     """The interpreter of the policy's own process; None: this one, or as its file declares."""
     policy_processes: Processes = 1
@@ -33,14 +33,11 @@ class EvalRequest:
     """None: as many as cores and free memory allow; 0: none, run everything in this process."""
     max_steps: int | None = None
     env_args: Mapping[str, Argument] = field(default_factory=dict)
-    policy_args: Mapping[str, Argument] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retries: int = 1
     max_errors: int = MAX_ERRORS
     """Equal errors in a row, before any episode has worked, that abort the run."""
     out: Path | None = None
-    directory: Path = field(default_factory=Path.cwd)
-    """Where the policy runs, and relative paths in its arguments begin."""
     options: SourceOptions = field(default_factory=SourceOptions)
     ignore_conventions: bool = False
     """Whether to run a policy that was trained with other conventions than the benchmark's."""

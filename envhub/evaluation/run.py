@@ -13,7 +13,7 @@ from typing import Any
 from envhub.errors import ConventionsDiffer, RunDirectoryError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine, OnRecord
-from envhub.evaluation.prepare import Prepared, foresee, prepare
+from envhub.evaluation.prepare import Prepared, foresee, obtain_policy, prepare
 from envhub.evaluation.recorded import (
     check_policy_is_named,
     read_begun,
@@ -24,8 +24,6 @@ from envhub.evaluation.recorded import (
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.options import Processes
 from envhub.plugins import Plugins
-from envhub.policies.checkpoint import find_checkpoint, is_checkpoint
-from envhub.policies.models import obtain_models, pin_models, recorded_pins
 from envhub.records import Episode, EpisodeRecord
 from envhub.results.journal import (
     Journal,
@@ -210,8 +208,7 @@ def _evaluate_in(
     """
     check_key()
     files = _identify(source, directory)
-    if is_checkpoint(request.policy):  # fetched now, with the user's token if that is asked for
-        request = _obtain_checkpoint(request, before, watcher)
+    request = obtain_policy(request, before, watcher)
     if before is not None:
         check_same(before, foresee(request, files), directory)
         if _is_finished(before, directory) and not os.access(directory, os.W_OK):
@@ -239,23 +236,6 @@ def _evaluate_in(
             prepared.close()
             raise
         return _play_and_record(prepared, missing, journal, Run(directory, info), watcher, plugins)
-
-
-def _obtain_checkpoint(
-    request: EvalRequest, before: Mapping[str, Any] | None, watcher: Watcher
-) -> EvalRequest:
-    """Fetch a checkpoint and the models that it names; return the request with their commits.
-
-    A run that has begun keeps the commits of its models.
-    """
-    private, progress = request.options.private, watcher.progress
-    checkpoint = find_checkpoint(request.policy, private=private, progress=progress)
-    begun = (before["policy"].get("checkpoint") if before else None) or {}
-    same = begun.get("files") == checkpoint.files
-    args = {**(recorded_pins(begun) if same else {}), **request.policy_args}
-    args = pin_models(checkpoint, args, request.directory, private=private, message=watcher.message)
-    obtain_models(checkpoint, args, private=private, progress=progress)
-    return replace(request, policy_args=args)
 
 
 def _identify(source: Source, directory: Path) -> dict[str, Any]:

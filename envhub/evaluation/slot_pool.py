@@ -1,4 +1,4 @@
-"""The slots of an engine and their workers: hiring, replacing and retiring them.
+"""The slots of an engine and their workers: starting, replacing and stopping them.
 
 Starting a worker takes a quarter of a second and starting a simulator takes seconds. So workers are
 started one by one while the ready ones already work, and a slot without work gives up its worker
@@ -68,7 +68,7 @@ class SlotPool:
         """Return the slots whose worker has answered."""
         return [s for s in self.slots if s.remote and s.remote.worker.outcome is not None]
 
-    def hire(self, slot: Slot) -> bool:
+    def start(self, slot: Slot) -> bool:
         """Give a slot a worker; returns whether it has loaded the benchmark already."""
         first, self._first = self._first, None
         remote = slot.start(first)
@@ -76,7 +76,7 @@ class SlotPool:
             self._poller.add(remote.worker)
         return first is not None
 
-    def dismiss(self, slot: Slot) -> None:
+    def kill(self, slot: Slot) -> None:
         """End a worker that failed."""
         if slot.remote is not None:
             worker = slot.remote.worker
@@ -85,7 +85,7 @@ class SlotPool:
             worker.end()
         slot.remote, slot.open_task = None, None
 
-    def retire(self, slot: Slot) -> None:
+    def stop(self, slot: Slot) -> None:
         """Let a worker close its env and end while others work; `close` waits for it."""
         remote, slot.remote = slot.remote, None
         if remote is not None:

@@ -10,7 +10,14 @@ from importlib import metadata
 from pathlib import Path
 
 from envhub.declarations import Benchmark, Task
-from envhub.errors import ContractError, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
+from envhub.errors import (
+    ContractError,
+    SourceCorrupt,
+    WorkerDied,
+    WorkerError,
+    WorkerRaised,
+    WorkerTimeout,
+)
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
 from envhub.options import RuntimeChoice
@@ -219,10 +226,16 @@ def describe(
 
 @contextmanager
 def explaining(spec: WorkerSpec) -> Iterator[None]:
-    """Add advice to the error of an env file that imports a package it does not declare."""
+    """Add advice to the error of an env file that imports a package it does not declare.
+
+    Raises:
+        SourceCorrupt: A file has changed after the host checked it.
+    """
     try:
         yield
     except WorkerRaised as error:
+        if error.contract and error.kind == SourceCorrupt.__name__:
+            raise SourceCorrupt(error.message) from error
         explained = _explain(error, spec.source, spec.interpreter)
         if explained is None:
             raise

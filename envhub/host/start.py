@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import envhub
-from envhub.files import cache_home
 from envhub.machine.cuda_devices import VISIBLE
 from envhub.machine.gl_choice import gl_variables
 from envhub.machine.gl_devices import next_device
 from envhub.process import Child, spawn
+from envhub.runtime.compiled import compiled_functions
 from envhub.sandbox.choose import command, protect
 from envhub.sandbox.filesystem import interpreter_paths
 from envhub.sandbox.variables import (
@@ -107,20 +107,20 @@ def _variables(spec: WorkerSpec, scratch: Path) -> dict[str, str]:
     return variables | next_device({**variables, **spec.env_vars})
 
 
-def _compiled(spec: WorkerSpec) -> dict[str, str]:
+def _compiled(spec: WorkerSpec | PolicySpec) -> dict[str, str]:
     """Return the variable of the directory in which a runtime's compiled functions are kept.
 
-    Compiling those of robosuite takes 15 s. Workers of the user's own code share them; those in a
-    sandbox do not, because what is kept there is executed.
+    Processes of the user's own code share them; those in a sandbox do not, because what is kept
+    there is executed.
     """
     key = spec.interpreter.key
-    return {} if key is None else {"NUMBA_CACHE_DIR": str(cache_home() / "numba" / key)}
+    return {} if key is None else {"NUMBA_CACHE_DIR": str(compiled_functions(key))}
 
 
 def _start_policy(spec: PolicySpec, ends: Ends) -> Child:
     """Start a policy, which is the user's own code: with their variables, home and directory."""
     python = python_for(spec.interpreter, "envhub.worker.__main__")
-    variables = user_variables(isolated=spec.interpreter.kind != "here")
+    variables = _compiled(spec) | user_variables(isolated=spec.interpreter.kind != "here")
     return spawn(
         [*python, "policy", str(ends.channel), str(os.getpid()), str(ends.scratch)],
         env=variables if spec.device is None else {**variables, VISIBLE: spec.device},

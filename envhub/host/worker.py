@@ -40,6 +40,9 @@ from envhub.wire.messages import (
     encode,
 )
 
+_MOST_LOADING = 12
+"""The time that all envs of a file may take together, in time limits of one: an hour by default."""
+
 
 class Worker:
     """A worker process. It is asked one request at a time."""
@@ -70,7 +73,9 @@ class Worker:
         self.subject = ""
         self.making: str | None = None
         """The task of a file whose env is made, to answer Load."""
-        self._announced = 0
+        self._announced: set[str] = set()
+        """The tasks whose envs were made so far."""
+        self._loading_ends = math.inf
         self._request: Request | None = None
         self._verb = "start"
         self._poll: select.poll | None = None
@@ -322,12 +327,17 @@ class Worker:
         self._settle(self._raised(reply) if isinstance(reply, Failed) else reply)
 
     def _announce(self, making: Making) -> None:
-        """Note which env the worker makes. Each has the whole time; there is an end to them."""
-        self._announced += 1
-        if self._announced > MAX_TASKS:
+        """Note which env the worker makes: each has the whole time, and all have a multiple."""
+        if making.task in self._announced:
+            raise BrokenChannel(f"it makes the env of {making.task!r} twice")
+        if len(self._announced) == MAX_TASKS:
             raise BrokenChannel(f"it makes more than {MAX_TASKS:,} envs")
+        now = time.monotonic()
+        if not self._announced:
+            self._loading_ends = now + _MOST_LOADING * self._limit
+        self._announced.add(making.task)
         self.making = making.task
-        self.deadline = time.monotonic() + self._limit
+        self.deadline = min(now + self._limit, self._loading_ends)
 
     def _raised(self, reply: Failed) -> WorkerError:
         lines = "" if reply.contract else self._last_lines()  # EnvHub's own message says it all

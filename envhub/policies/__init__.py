@@ -1,4 +1,5 @@
-"""The contract of policies, and how they are found, loaded and called.
+"""Policies as the host knows them: what one is, obtaining it, its interpreter and its factory.
 
-Policies are found in the host, and loaded and called in the process that they run in.
+Runs in the host, and executes nothing of a policy but an installed provider's host half. What runs
+where a policy acts is in `envhub.worker.policy`.
 """

@@ -1,26 +1,30 @@
-"""From the text of `--policy` to the factory that it names."""
+"""From what the user gives as a policy to its kind."""
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 
 from envhub.declarations import Benchmark
-from envhub.discovery import find
+from envhub.discovery import entry_points
 from envhub.errors import UnknownName, UsageError
 from envhub.files import expand_home
 from envhub.options import Argument
-from envhub.policies.checkpoint import find_checkpoint, is_checkpoint, policy_of
-from envhub.policies.models import obtain_models
-from envhub.refs import PathRef
-from envhub.sources.find import locate
-from envhub.types import FileSource, PolicySource, Source, confinement_of
+from envhub.policies.kinds import (
+    BUILTIN,
+    Builtin,
+    InProgram,
+    OfBenchmark,
+    OfFile,
+    OfModule,
+    Policy,
+    Provided,
+)
+from envhub.policies.providers import is_scheme
 
-POLICIES = "envhub.policies"
-"""The entry-point group of policies, used as `--policy name[:argument]`."""
-
-BUILTIN = {"random": "make_random", "zero": "make_zero"}
-"""The policies of `envhub.policies.builtin`, and their factories."""
+GROUP = "envhub.policies"
+"""The entry-point group of factories, used as `--policy name[:argument]`."""
 
 _PATH_STARTS = ("./", "../", "/")
 
@@ -29,72 +33,82 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _FILE_OBJECT = re.compile(r"(.*\.py):([A-Za-z_]\w*)", re.DOTALL)
 
 
-def read_policy(text: str) -> str:
-    """Return the text of `--policy`; a file that exists is written with `./`, and `~` expanded.
+def read_policy(
+    given: object, args: Mapping[str, Argument] | None = None, directory: Path | None = None
+) -> Policy:
+    """Return the policy that the user gives; nothing is looked up but installed names.
+
+    Args:
+        given: An object that acts; or the text of `--policy`: `random` or `zero`; the name of a
+            policy of the benchmark, or of an installed one, `name[:argument]`;
+            `./policy.py[:name]`, where `./` may be left out if the file exists;
+            `package.module:name`; or `SCHEME:REST`, of an installed provider.
+        args: Arguments for the policy's factory.
+        directory: Where it runs, and relative paths in its arguments begin; None: here.
+
+    Returns:
+        Its kind. A plain name is taken for one of the benchmark: `find_policy` knows better.
 
     Raises:
-        UsageError: The text is empty.
+        UsageError: The text is empty, or an object is given with arguments.
     """
+    args, directory = args or {}, directory or Path.cwd()
+    if not isinstance(given, str):
+        if args:
+            raise UsageError("policy_args need a policy given by name; this one is an object.")
+        return InProgram(given, directory=directory)
+    return replace(_read_text(given), args=args, directory=directory)
+
+
+def find_policy(asked: Policy, benchmark: Benchmark) -> Policy:
+    """Return the policy that is asked for, now that the benchmark is known.
+
+    Raises:
+        UsageError: No policy has this name.
+    """
+    if not isinstance(asked, OfBenchmark) or asked.name in benchmark.policies:
+        return asked
+    points = _points()
+    if asked.name in points:
+        found = _of_point(asked.name, points[asked.name])
+        return replace(found, args=asked.args, directory=asked.directory)
+    known = {*BUILTIN, *benchmark.policies, *points}
+    scheme, colon, _ = asked.name.partition(":")
+    advice = f"If {scheme}: is a scheme, install its provider. " if colon else ""
+    advice += "Or write ./policy.py or package.module:name."
+    raise UnknownName("policy", asked.name, known, advice=advice)
+
+
+def _read_text(text: str) -> Policy:
     if not text.strip():
         raise UsageError(
             "The policy's name is empty: name one, such as random, ./policy.py or "
             "package.module:name."
         )
-    if text.startswith("~"):
-        return str(expand_home(text))
-    match = _FILE_OBJECT.fullmatch(text)
-    path = match[1] if match else text
-    if path.endswith(".py") and not text.startswith(_PATH_STARTS) and Path(path).is_file():
-        return f"./{text}"
-    return text
-
-
-def find_policy(
-    text: str, benchmark: Benchmark, source: Source, args: Mapping[str, Argument]
-) -> tuple[PolicySource, bool]:
-    """Find the policy that `--policy` names.
-
-    Args:
-        text: `random` or `zero`; a policy of the benchmark; an installed one, `name[:argument]`;
-            `./policy.py[:name]`; `package.module:name`; or `lerobot:DIRECTORY`, a checkpoint.
-        benchmark: The benchmark that the policy is evaluated on.
-        source: The benchmark's code.
-        args: Arguments for the policy's factory.
-
-    Returns:
-        The place of its factory, and whether workers can make the policy, since it belongs to
-        EnvHub or the benchmark.
-
-    Raises:
-        UsageError: No policy has this name.
-    """
-    if is_checkpoint(text):
-        checkpoint = find_checkpoint(text)
-        models = {name: one.directory for name, one in obtain_models(checkpoint, args).items()}
-        return policy_of(checkpoint, args, models), False
     if text in BUILTIN:
-        return PolicySource("envhub.policies.builtin", BUILTIN[text], dict(args)), True
-    if text in benchmark.policies:
-        module, _, name = benchmark.policies[text].partition(":")
-        code = module or (source if isinstance(source, FileSource) else find(source.name).module)
-        confined = confinement_of(source) is not None
-        return PolicySource(code, name, dict(args), confined=confined), True
-    if text.startswith(_PATH_STARTS):
-        return _policy_file(text, args), False
-    name, _, argument = text.partition(":")
-    points = {point.name: point for point in metadata.entry_points(group=POLICIES)}
-    if name in points:
-        point, extra = points[name], {"argument": argument} if argument else {}
-        return PolicySource(point.module, point.attr or "make_policy", {**args, **extra}), False
-    if _OBJECT.fullmatch(text):
-        return PolicySource(name, argument, dict(args)), False
-    known = {*BUILTIN, *benchmark.policies, *points}
-    raise UnknownName("policy", text, known, advice="Or write ./policy.py or package.module:name.")
-
-
-def _policy_file(text: str, args: Mapping[str, Argument]) -> PolicySource:
+        return Builtin(text)
     match = _FILE_OBJECT.fullmatch(text)
     path, name = match.groups() if match else (text, "make_policy")
-    if Path(path).is_dir():
-        raise UsageError(f"{path} is a directory: name the policy's file.")
-    return PolicySource(locate(PathRef(path)), name, dict(args))
+    if text.startswith("~"):
+        return OfFile(str(expand_home(text)), str(expand_home(path)), name)
+    if text.startswith(_PATH_STARTS):
+        return OfFile(text, path, name)
+    if path.endswith(".py") and Path(path).is_file():
+        return OfFile(f"./{text}", f"./{path}", name)
+    scheme, colon, rest = text.partition(":")
+    if not colon:
+        return OfBenchmark(text)
+    if is_scheme(scheme):
+        return Provided(scheme, rest)
+    points = _points()
+    if scheme in points:
+        return _of_point(text, points[scheme], rest)
+    return OfModule(text, scheme, rest) if _OBJECT.fullmatch(text) else OfBenchmark(text)
+
+
+def _of_point(ref: str, point: metadata.EntryPoint, argument: str = "") -> OfModule:
+    return OfModule(ref, point.module, point.attr or "make_policy", argument)
+
+
+def _points() -> dict[str, metadata.EntryPoint]:
+    return {point.name: point for point in entry_points(GROUP)}

@@ -5,15 +5,14 @@ Runs in the host. Nothing of the policy is executed here.
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
 
 from envhub.errors import RuntimeUnavailable, UsageError
-from envhub.policies.checkpoint import MODULE
+from envhub.run_info import PolicyRuntimeInfo
 from envhub.runtime.installed import unmet_requirements, worker_needs
 from envhub.runtime.own_packages import copy_packages
 from envhub.runtime.provision import build
@@ -26,7 +25,7 @@ from envhub.runtime.pythons import (
     this_python,
 )
 from envhub.sources.requirements import Requirements, read_requirements
-from envhub.types import HERE, FileSource, Interpreter, PolicySource
+from envhub.types import HERE, FileSource, Interpreter
 
 Say = Callable[[str], None]
 
@@ -37,8 +36,16 @@ _RECORDED = (
 """The packages whose versions can change what a policy computes."""
 
 
-_LEROBOT = "lerobot>=0.4.4"
-"""The first version whose checkpoints have their processors, and that has been tried here."""
+@dataclass(frozen=True, slots=True)
+class AskedInterpreter:
+    """What the user says about the interpreter of a policy's own process."""
+
+    python: str | None = None
+    """The user's `--policy-python`, which replaces what a policy's file declares."""
+    inline: bool = False
+    """Whether everything runs in this process."""
+    progress: Say = lambda _: None
+    """Receives a line for each step that takes long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,76 +58,80 @@ class PolicyRuntime:
     packages: Mapping[str, str]
     """The versions of those packages that can change what a policy computes."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Describe it for `run.json`."""
+    def identify(self) -> PolicyRuntimeInfo:
+        """Return what `run.json` records of it."""
         named = self.interpreter.kind == "named"
-        return {
-            "kind": self.interpreter.kind,
-            "key": self.interpreter.key,
-            "path": self.interpreter.python if named else None,
-            "python": self.python,
-            "packages": dict(self.packages),
-        }
+        return PolicyRuntimeInfo(
+            kind=self.interpreter.kind,
+            key=self.interpreter.key,
+            path=self.interpreter.python if named else None,
+            python=self.python,
+            packages=dict(self.packages),
+        )
 
 
 def choose_interpreter(
-    policy: PolicySource, python: str | None, *, inline: bool, progress: Say = lambda _: None
+    asked: AskedInterpreter,
+    *,
+    subject: str = "the policy",
+    requires: Sequence[str] = (),
+    packages: Sequence[str] = (),
 ) -> PolicyRuntime:
-    """Return the interpreter for a policy of the user; build its runtime if it declares one.
+    """Return the interpreter for a policy in a process of its own: the user's, or this one.
 
     Args:
-        policy: The place of its factory.
-        python: The user's `--policy-python`, which replaces what the file declares.
-        inline: Whether everything runs in this process.
-        progress: Receives a line for each step that takes long.
+        asked: What the user says.
+        subject: The policy, for errors.
+        requires: What the interpreter must have, besides what every policy's process needs.
+        packages: Distributions that are put on the path of an interpreter that the user names.
+
+    Raises:
+        UsageError: There is no such interpreter, or it cannot be used with `--workers 0`.
+        RuntimeUnavailable: The interpreter lacks something.
+    """
+    if asked.python is not None:
+        _refuse_inline("--policy-python", asked)
+        return _named(ask_python(locate_python(asked.python)), requires, packages)
+    if unmet := unmet_requirements(Requirements(packages=tuple(requires))):
+        raise RuntimeUnavailable(
+            f"{subject} needs {', '.join(requires)}; {sys.executable} does not have it: "
+            f"{', '.join(unmet)}.",
+            "Name the interpreter of an environment that has it: --policy-python PATH",
+            requirement=requires[0],
+        )
+    return PolicyRuntime(HERE, this_python().version, installed_here(_RECORDED))
+
+
+def choose_for_file(source: FileSource, asked: AskedInterpreter) -> PolicyRuntime:
+    """Return the interpreter for a policy in a file; build its runtime if the file declares one.
+
+    Args:
+        source: The policy's file.
+        asked: What the user says.
 
     Raises:
         UsageError: There is no such interpreter, or another one is needed with `--workers 0`.
         RuntimeUnavailable: The interpreter lacks something, or the runtime cannot be built.
     """
-    if python is not None:
-        _refuse_inline("--policy-python", inline=inline)
-        return _named(ask_python(locate_python(python)), checkpoint=policy.module == MODULE)
-    if policy.module == MODULE:
-        _check_lerobot()
-    declared = _declared(policy)
-    if declared == Requirements() or not unmet_requirements(declared):
-        here = installed_here(_RECORDED)
-        return PolicyRuntime(HERE, this_python().version, here)
-    assert isinstance(policy.module, FileSource)
-    _refuse_inline(f"The requirements of {policy.module.file}", inline=inline)
-    return _built(policy.module, declared, progress)
+    path = Path(source.directory, source.file)
+    declared = read_requirements(path.read_text(encoding="utf-8", errors="replace"), path.name)
+    if asked.python is not None or declared == Requirements() or not unmet_requirements(declared):
+        return choose_interpreter(asked)
+    _refuse_inline(f"The requirements of {source.file}", asked)
+    return _built(source, declared, asked.progress)
 
 
-def _declared(policy: PolicySource) -> Requirements:
-    """Return what the block of a policy's file requires."""
-    if not isinstance(policy.module, FileSource):
-        return Requirements()
-    path = Path(policy.module.directory, policy.module.file)
-    return read_requirements(path.read_text(encoding="utf-8", errors="replace"), path.name)
-
-
-def _refuse_inline(subject: str, *, inline: bool) -> None:
-    if inline:
+def _refuse_inline(subject: str, asked: AskedInterpreter) -> None:
+    if asked.inline:
         raise UsageError(
             f"{subject}: --workers 0 runs everything in this process, and so on this interpreter. "
             "Omit --workers 0."
         )
 
 
-def _check_lerobot() -> None:
-    """Refuse a checkpoint on this interpreter if it has no LeRobot."""
-    if not installed_here(["lerobot"]):
-        raise RuntimeUnavailable(
-            f"A checkpoint needs LeRobot, which {sys.executable} does not have.",
-            "Name the interpreter of an environment that has it: --policy-python PATH",
-            requirement="lerobot",
-        )
-
-
-def _named(python: Python, *, checkpoint: bool) -> PolicyRuntime:
+def _named(python: Python, requires: Sequence[str], packages: Sequence[str]) -> PolicyRuntime:
     needs = [need for need in map(Requirement, worker_needs()) if need.name != "pluggy"]
-    needs += [Requirement(_LEROBOT)] if checkpoint else []
+    needs += map(Requirement, requires)
     lacking = [need for need in needs if not _has(python, need)]
     if lacking:
         found = ", ".join(f"{n.name} {python.packages.get(n.name, '(none)')}" for n in lacking)
@@ -130,7 +141,7 @@ def _named(python: Python, *, checkpoint: bool) -> PolicyRuntime:
             f"Run: {shlex.join([python.executable, '-m', 'pip', 'install', *texts])}",
             requirement=texts[0],
         )
-    interpreter = Interpreter("named", python.executable, None, copy_packages(()))
+    interpreter = Interpreter("named", python.executable, None, copy_packages(packages))
     return PolicyRuntime(interpreter, python.version, _recorded(python.packages))
 
 

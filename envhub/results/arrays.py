@@ -2,6 +2,7 @@
 
 import io
 import os
+import tokenize
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,9 @@ from envhub.wire.values import Array
 
 STEP = np.dtype([("reward", "<f8"), ("success", "i1"), ("terminated", "?"), ("truncated", "?")])
 """A step of an episode; its success is -1 if the env reported none."""
+
+_MOST_BYTES = 2**27
+"""Of an episode's file; 100,000 steps of 64 numbers and their rewards are 52 MB."""
 
 
 def arrays_path(directory: Path, number: int) -> Path:
@@ -74,8 +78,10 @@ def read_steps(directory: Path, number: int) -> Array | None:
 def _read(path: Path) -> list[Array]:
     """Return the arrays of a file: the actions, then the steps."""
     try:
-        with open_regular(path) as file:
+        with open_regular(path, inside=path.parent) as file:
             size = os.fstat(file.fileno()).st_size
+            if size > _MOST_BYTES:
+                raise ValueError(f"it has {size:,} bytes, more than an episode can")
             found = [_parse(file, size)]
             if file.tell() < size:
                 found.append(_parse(file, size))
@@ -86,8 +92,16 @@ def _read(path: Path) -> list[Array]:
         return []
     except OSError as exc:
         raise RunDirectoryError(f"{path} cannot be read: {exc.strerror}.") from exc
-    except (ValueError, EOFError, OverflowError) as exc:
-        raise RunDirectoryError(f"{path} is damaged: {exc}.") from exc
+    except _DAMAGED as exc:
+        problem = str(exc).splitlines()[0][:200] if str(exc) else type(exc).__name__
+        raise RunDirectoryError(f"{path} is damaged: {problem}.") from exc
+
+
+_DAMAGED = (
+    ValueError, EOFError, OverflowError, TypeError, SyntaxError, MemoryError, RecursionError,
+    tokenize.TokenError,
+)  # fmt: skip
+"""What numpy raises for a header that is not one: it reads Python's literals there."""
 
 
 def _parse(file: BinaryIO, size: int) -> Array:

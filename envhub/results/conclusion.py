@@ -1,6 +1,7 @@
 """What a comparison of two runs shows, in sentences. Pure."""
 
 from envhub.results.compare import ALPHA, Comparison, GroupComparison
+from envhub.text import pluralize
 
 
 def conclude(found: Comparison, margin: float | None) -> list[str]:
@@ -8,10 +9,10 @@ def conclude(found: Comparison, margin: float | None) -> list[str]:
     interval = f"[{100 * found.ci_low:+.1f}, {100 * found.ci_high:+.1f}]"
     n = sum(task.n_b for task in found.tasks)
     if found.paired:
-        how = f"exact McNemar, {n} pairs: {found.only_b} only B, {found.only_a} only A"
+        how = f"exact McNemar, {pluralize(n, 'pair')}: {found.only_b} only B, {found.only_a} only A"
     else:
         n_a = sum(task.n_a for task in found.tasks)
-        how = f"exact test by tasks, unpaired: {n_a} episodes of A, {n} of B"
+        how = f"exact test by tasks, unpaired: {pluralize(n_a, 'episode')} of A, {n} of B"
     amount = (
         f"{points(abs(found.difference)).lstrip('+')} points {interval}, p = {p_value(found.p)}"
     )
@@ -86,7 +87,10 @@ def _hopeless(found: Comparison) -> str | None:
     needed = ALPHA / len(found.tasks)
     if not found.paired or len(found.tasks) == 1 or 2 / 2**most <= needed:
         return None
-    return f"With {most} pairs per task, only the overall comparison can reach significance."
+    return (
+        f"With {pluralize(most, 'pair')} per task, only the overall comparison can reach "
+        "significance."
+    )
 
 
 def points(fraction: float) -> str:

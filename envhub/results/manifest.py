@@ -6,7 +6,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,16 +17,9 @@ from envhub.discovery import chosen
 from envhub.errors import RunDirectoryError
 from envhub.machine.facts import describe_host
 from envhub.machine.gl_devices import used_devices
-from envhub.options import Argument
-from envhub.policies.checkpoint import Checkpoint, find_checkpoint, is_checkpoint
-from envhub.policies.models import describe_checkpoint
-from envhub.refs import PathRef
 from envhub.results.journal import FORMAT
 from envhub.sandbox.differences import conditions, differences
-from envhub.sources.find import locate
-from envhub.sources.fingerprint import hash_file
-from envhub.sources.siblings import hash_siblings
-from envhub.types import Confinement, FileSource, PolicySource, WorkerSpec
+from envhub.types import Confinement, FileSource, WorkerSpec
 from envhub.wire.messages import Loaded
 
 _SHOWN = 80
@@ -53,7 +46,7 @@ def make_manifest(
         loaded: The benchmark's declaration, and the packages that it runs on.
         files: The benchmark's identity, from `sources.fingerprint.identify`.
         planned: From `Plan.to_json`.
-        policy: From `describe_policy`.
+        policy: What the policy says of itself.
         retries: How often a failed episode is run again.
         inline: Whether everything runs in this process, without workers.
         ignore_conventions: Whether the policy's conventions may differ from the benchmark's.
@@ -98,119 +91,6 @@ def make_manifest(
         "retries": retries,
         "protocol": hash_protocol(benchmark, planned, loaded.packages),
     }
-
-
-def describe_policy(
-    requested: Any, policy: Any, args: Mapping[str, Argument], directory: Path | None = None
-) -> dict[str, Any]:
-    """Describe a policy for `run.json`.
-
-    Args:
-        requested: The name of the policy, or the policy object.
-        policy: The `PolicySource` for that name, or the policy object.
-        args: The arguments for the policy's factory.
-        directory: Where relative paths in the arguments begin; None: this process's directory.
-    """
-    named = isinstance(policy, PolicySource)
-    checkpoint, described = _loaded(policy), None
-    if is_checkpoint(requested):
-        checkpoint = find_checkpoint(requested)
-        described = describe_checkpoint(checkpoint, args)
-    elif checkpoint is not None:  # its models are where the program found them
-        described = checkpoint.to_json()
-    # Only a file that the user named. One of the benchmark's is among the benchmark's files, and
-    # is found by its name, so that it stays as confined as the benchmark.
-    of_user = named and isinstance(policy.module, FileSource) and is_path(requested)
-    path = Path(policy.module.directory) / policy.module.file if of_user else None
-    return {
-        "kind": "named" if named else "object",
-        "ref": requested if named else type(policy).__qualname__,
-        "path": _path(checkpoint, path, policy) if named else None,
-        "sha256": _hash_policy(path) if path else None,
-        "imports": hash_siblings(path) if path else {},
-        "args": dict(args),
-        "files": _hash_named_files(args, directory),
-        "directory": str((directory or Path()).absolute()),
-        "checkpoint": described,
-        "batch": None,
-        "placement": None,
-        "about": {},
-        "latency": None,
-        "outliers": [],
-    }
-
-
-def foresee_policy(
-    asked: Any, args: Mapping[str, Argument], directory: Path | None = None
-) -> dict[str, Any]:
-    """The part of `describe_policy` that is known before the benchmark is loaded."""
-    if not isinstance(asked, str):
-        return {"kind": "object"}
-    path = _locate_policy(asked) if is_path(asked) else None
-    checkpoint = find_checkpoint(asked) if is_checkpoint(asked) else None
-    return {
-        "kind": "named",
-        "sha256": _hash_policy(path) if path else None,
-        "imports": hash_siblings(path) if path else {},
-        "args": dict(args),
-        "files": _hash_named_files(args, directory),
-        "checkpoint": describe_checkpoint(checkpoint, args) if checkpoint else None,
-    }
-
-
-def _loaded(policy: Any) -> Checkpoint | None:
-    """The checkpoint that a program made a policy object of."""
-    loaded = getattr(policy, "checkpoint", None)
-    return loaded if isinstance(loaded, Checkpoint) else None
-
-
-def _path(checkpoint: Checkpoint | None, path: Path | None, policy: PolicySource) -> str | None:
-    if checkpoint is not None:
-        return checkpoint.path
-    return f"{path}:{policy.name}" if path else None
-
-
-def is_path(policy: str) -> bool:
-    """Whether `--policy` names a file."""
-    return policy.startswith(("./", "../", "/"))
-
-
-def _locate_policy(asked: str) -> Path:
-    file, _, name = asked.rpartition(":")
-    # Refuses pipes, and what is too large for code.
-    source = locate(PathRef(file if file and name.isidentifier() else asked))
-    return Path(source.directory) / source.file
-
-
-def _hash_policy(path: Path) -> str:
-    return hash_file(path).removeprefix("sha256:")
-
-
-def _hash_named_files(args: Mapping[str, Argument], directory: Path | None) -> dict[str, str]:
-    """The hashes of the files that a policy's arguments name, by the argument or its part."""
-    top = directory or Path()
-    texts = {where: text for key, value in args.items() for where, text in _texts(value, key)}
-    return {where: hash_file(top / text) for where, text in texts.items() if _is_file(top / text)}
-
-
-def _texts(value: Argument, where: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts in an argument, each after its place, such as `weights[0]`."""
-    match value:
-        case str():
-            yield where, value
-        case list():
-            for index, item in enumerate(value):
-                yield from _texts(item, f"{where}[{index}]")
-        case dict():
-            for key, item in value.items():
-                yield from _texts(item, f"{where}.{key}")
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # too long for a path, or with a null character in it
-        return False
 
 
 def check_same(before: Mapping[str, Any], now: Mapping[str, Any], directory: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from envhub.conventions import contrast
 from envhub.options import Argument
 from envhub.results.summary import Line, Summary
+from envhub.text import pluralize
 
 _DIGEST = 12
 """Hex digits of a protocol that are shown: as many as people paste of a commit."""
@@ -25,13 +26,13 @@ def paste_line(info: Mapping[str, Any], summary: Summary) -> str:
         f"policy {describe_policy(info['policy'])}",
         f"protocol {info['protocol'].removeprefix('sha256:')[:_DIGEST]}",
         _describe_outcome(line),
-        f"{describe_episodes(info['plan'], line)}, {_count(line.n_tasks, 'task')}",
+        f"{describe_episodes(info['plan'], line)}, {pluralize(line.n_tasks, 'task')}",
     ]
     if line.errors:
         parts.append(_describe_errors(line))
     if line.policy_errors:
         counted = "a failure" if line.policy_errors == 1 else "failures"
-        parts.append(f"{_count(line.policy_errors, 'policy error')} counted as {counted}")
+        parts.append(f"{pluralize(line.policy_errors, 'policy error')} counted as {counted}")
     return " | ".join(parts)
 
 
@@ -40,7 +41,7 @@ def header(info: Mapping[str, Any], summary: Summary) -> str:
     line, planned = summary.overall, planned_episodes(info["plan"])
     text = f"{info['benchmark']['ref']}, policy {describe_policy(info['policy'])}"
     if line.n + line.errors < planned:
-        text += f", incomplete: {line.n + line.errors} of {_count(planned, 'episode')}"
+        text += f", incomplete: {line.n + line.errors} of {pluralize(planned, 'episode')}"
     return text
 
 
@@ -74,8 +75,8 @@ def describe_episodes(plan: Mapping[str, Any], line: Line) -> str:
     """Return the number of episodes that count; of how many, if some were not played."""
     planned = planned_episodes(plan)
     if line.n + line.errors < planned:
-        return f"{line.n} of {_count(planned, 'episode')}"
-    return _count(line.n, "episode")
+        return f"{line.n} of {pluralize(planned, 'episode')}"
+    return pluralize(line.n, "episode")
 
 
 def planned_episodes(plan: Mapping[str, Any]) -> int:
@@ -98,11 +99,7 @@ def _describe_outcome(line: Line) -> str:
 
 
 def _describe_errors(line: Line) -> str:
-    text = f"{_count(line.errors, 'errored episode')} left out"
+    text = f"{pluralize(line.errors, 'errored episode')} left out"
     if line.rate_worst is None or line.rate_best is None:
         return text
     return f"{text} (with them {line.rate_worst:.1%} to {line.rate_best:.1%})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

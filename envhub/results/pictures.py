@@ -15,6 +15,8 @@ from envhub.wire.values import Array
 FPS = 20.0
 """Frames per second of a benchmark that says nothing about time."""
 _LEAST_FPS, _MOST_FPS = 0.5, 240.0
+_LONGEST_SIDE = 16384
+"""Of a frame; h264 and VP9 encode no larger ones."""
 
 
 def frame_problem(frame: object, render_mode: str | None) -> str | None:
@@ -27,6 +29,12 @@ def frame_problem(frame: object, render_mode: str | None) -> str | None:
     if frame.ndim != 3 or frame.shape[2] not in (1, 3) or frame.dtype != np.uint8:
         shape = "x".join(map(str, frame.shape))
         return f"render() returned {shape} {frame.dtype}, not height x width x 3 uint8."
+    height, width = frame.shape[:2]
+    if not (1 <= height <= _LONGEST_SIDE and 1 <= width <= _LONGEST_SIDE):
+        return (
+            f"render() returned a frame of {height} x {width}; each side must be 1 to "
+            f"{_LONGEST_SIDE} pixels."
+        )
     return None
 
 

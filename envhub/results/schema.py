@@ -86,6 +86,16 @@ class CheckpointFields(TypedDict):
     models: NotRequired[dict[str, ModelFields]]
 
 
+class ProvidedFields(TypedDict):
+    """What a provider says of its policy."""
+
+    scheme: str
+    package: str
+    version: str
+    files: dict[str, str]
+    details: dict[str, Argument]
+
+
 class LatencyFields(TypedDict):
     """How long the policy took to act."""
 
@@ -117,6 +127,7 @@ class PolicyFields(TypedDict):
     files: dict[str, str]
     directory: str
     checkpoint: NotRequired[CheckpointFields | None]
+    provided: NotRequired[ProvidedFields | None]
     batch: int | None
     placement: Placement | None
     about: NotRequired[dict[str, str]]

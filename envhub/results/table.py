@@ -1,13 +1,15 @@
 """The table of a run, as plain text: rates with their intervals. Pure."""
 
 from envhub.results.summary import Line, Summary
+from envhub.text import GAP, align
 
 WIDTH = 80
 """Columns, where it is not known how many there are."""
 _BAR = 20
 _NAME, _BARS, _RETURN, _STEPS, _ERRORS = 0, 3, 5, 6, 7
 """The columns that make room in a narrow table; their places in `HEAD`."""
-_GAP = 2
+_TEXTS = (_NAME, _BARS, _ERRORS)
+"""The columns that are aligned to the left."""
 _LONG = 1e8
 """Returns from here on are written with an exponent."""
 _INDENT = " " * 4
@@ -97,7 +99,7 @@ def _widths(rows: list[tuple[str, ...]], kept: list[int]) -> dict[int, int]:
 
 
 def _total(widths: dict[int, int]) -> int:
-    return sum(widths.values()) + _GAP * (len(widths) - 1)
+    return sum(widths.values()) + GAP * (len(widths) - 1)
 
 
 def _lines(
@@ -107,22 +109,19 @@ def _lines(
 
     A name that is too wide, and errors without a column, have a line of their own.
     """
+    fitting = [name if len(name) <= widths[_NAME] else "" for name, *_ in rows]
+    shown = [
+        [name, *(cells[column] for column in kept[1:])]
+        for name, cells in zip(fitting, rows, strict=True)
+    ]
+    numbers = [place for place, column in enumerate(kept) if column not in _TEXTS]
     lines: list[str] = []
-    for index, cells in enumerate(rows):
+    for index, (cells, line) in enumerate(zip(rows, align(shown, numbers), strict=True)):
         if index in ruled:
             lines.append("─" * _total(widths))
-        name, errors = cells[_NAME], cells[_ERRORS]
-        if len(name) > widths[_NAME]:
-            lines.append(name)
-            name = ""
-        texts = {**dict(enumerate(cells)), _NAME: name}
-        aligned = [
-            f"{texts[column]:<{widths[column]}}"
-            if column in (_NAME, _BARS, _ERRORS)
-            else f"{texts[column]:>{widths[column]}}"
-            for column in kept
-        ]
-        lines.append((" " * _GAP).join(aligned).rstrip())
-        if _ERRORS not in kept and errors and index:
-            lines.append(f"{_INDENT}errors: {errors}")
+        if cells[_NAME] != fitting[index]:
+            lines.append(cells[_NAME])
+        lines.append(line)
+        if _ERRORS not in kept and cells[_ERRORS] and index:
+            lines.append(f"{_INDENT}errors: {cells[_ERRORS]}")
     return lines

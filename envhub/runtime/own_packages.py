@@ -1,7 +1,8 @@
 """Copy EnvHub's own package and plugins for runtimes, which do not have them.
 
 A copy is in the cache under the hash of its content, read-only, with the metadata that declares its
-entry points. A runtime sees these packages and no others of the host.
+entry points, and every byte of it is checked when it is used. A runtime sees these packages and no
+others of the host.
 """
 
 import compileall
@@ -12,20 +13,25 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
+from envhub.directories import PACKAGES, Say, ensure
 from envhub.discovery import FINDERS
 from envhub.errors import RuntimeUnavailable
-from envhub.runtime.build_cache import ensure
 from envhub.runtime.installed import OWN
 
-_KIND = "packages"
+
+def copy_packages(
+    distributions: Iterable[str], *, message: Say = lambda _: None
+) -> tuple[str, ...]:
+    """Copy distributions into the cache; return the directories to put on `sys.path`.
+
+    Args:
+        distributions: Their names; EnvHub's own is always copied.
+        message: Receives a message about a copy that was changed.
+    """
+    return tuple(str(_copy(name, message)) for name in dict.fromkeys((OWN, *distributions)))
 
 
-def copy_packages(distributions: Iterable[str]) -> tuple[str, ...]:
-    """Copy distributions into the cache; return the directories to put on `sys.path`."""
-    return tuple(str(_copy(name)) for name in dict.fromkeys((OWN, *distributions)))
-
-
-def _copy(name: str) -> Path:
+def _copy(name: str, message: Say) -> Path:
     distribution = metadata.distribution(name)
     files = {**_metadata(distribution), **_contents(distribution)}
     digest = hashlib.sha256()
@@ -39,7 +45,7 @@ def _copy(name: str) -> Path:
         compileall.compile_dir(place, quiet=2, stripdir=str(place), prependdir=name)
         return {"distribution": name, "version": distribution.version}
 
-    return ensure(_KIND, digest.hexdigest()[:32], build)
+    return ensure(PACKAGES, digest.hexdigest()[:32], build, message=message)
 
 
 def _metadata(distribution: metadata.Distribution) -> dict[str, bytes]:

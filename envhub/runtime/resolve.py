@@ -2,7 +2,8 @@
 
 uv gets the requirement lines, which were parsed and filtered, and the user's own settings, but
 nothing else from the file. It uses wheels only, so that no code of a package runs. The answer is
-cached: the same requirements mean the same pins tomorrow, and offline.
+kept: the same requirements mean the same pins tomorrow, and offline. It decides what is installed,
+so it is in the user's state directory and not in the cache, where others may be able to write.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 import envhub
 from envhub.errors import ContractError, RuntimeUnavailable
-from envhub.files import cache_home, write_whole
+from envhub.files import state_home, write_whole
 from envhub.runtime.installed import OWN, refuse_foreign_envhub, worker_needs
 from envhub.runtime.pins import Pins, parse_pins
 from envhub.runtime.pythons import Python, this_python
@@ -42,14 +43,14 @@ def resolve(
     packages = [Requirement(text) for text in requirements.packages]
     refuse_foreign_envhub((package.name for package in packages), name)
     lines = sorted({*_from_index(packages, name), *worker_needs()})
-    cached = cache_home() / "resolved" / f"{_key(lines, base)}.txt"
-    if cached.is_file():
+    kept = state_home() / "resolved" / f"{_key(lines, base)}.txt"
+    if kept.is_file():
         try:
-            return parse_pins(cached.read_text(encoding="utf-8"), str(cached))
+            return parse_pins(kept.read_text(encoding="utf-8"), str(kept))
         except (ContractError, OSError, UnicodeDecodeError):
-            cached.unlink()  # damaged: resolved again
-    cached.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".empty-", dir=cached.parent) as directory:
+            kept.unlink()  # damaged: resolved again
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".empty-", dir=kept.parent) as directory:
         resolved = run_uv(
             [
                 *("pip", "compile", "-", "--only-binary", ":all:", "--generate-hashes"),
@@ -63,15 +64,15 @@ def resolve(
             line=line,
         )
         pins = parse_pins(resolved, f"uv's answer to the requirements of {name}")
-        if cached.is_file():  # another process was faster, and its answer counts
-            return parse_pins(cached.read_text(encoding="utf-8"), str(cached))
-        write_whole(cached, pins.text().encode())
+        if kept.is_file():  # another process was faster, and its answer counts
+            return parse_pins(kept.read_text(encoding="utf-8"), str(kept))
+        write_whole(kept, pins.text().encode())
     return pins
 
 
 def forget(digest: str) -> None:
-    """Delete the cached answers with these pins, so that uv is asked again."""
-    base = cache_home() / "resolved"
+    """Delete the kept answers with these pins, so that uv is asked again."""
+    base = state_home() / "resolved"
     for path in base.glob("*.txt") if base.is_dir() else ():
         try:
             pins = parse_pins(path.read_text(encoding="utf-8"), str(path))

@@ -1,8 +1,9 @@
 """Collect the user's settings of indexes, proxies and certificates as variables for uv.
 
-uv's own settings, in variables or in its configuration, come first. If they name no index, pip's
-settings are translated: its configuration files and, with priority, its variables. Nothing else is
-passed on: no tokens of other tools, and nothing that would make uv build or install something else.
+uv's own settings, in variables or in its configuration, come first. If they name no index, those of
+pip are used (`index-url`, `extra-index-url`): in its configuration files and, with priority, its
+variables; its certificates (`cert`) likewise. Nothing else is passed on: no tokens of other tools,
+and nothing that would make uv build or install something else.
 """
 
 import os
@@ -55,9 +56,8 @@ def uv_variables(given: Mapping[str, str] | None = None) -> dict[str, str]:
     pip = _pip_settings(source)
     if not _has_indexes(chosen):
         chosen = _indexes(pip) | chosen
-    for name, value in _connection(pip).items():
-        if name not in chosen and name.lower() not in chosen:
-            chosen[name] = value
+    if pip.get("cert"):
+        chosen.setdefault("SSL_CERT_FILE", pip["cert"])
     for name in _PATHS:
         if name in chosen:
             chosen[name] = _absolute(chosen[name], "," if name == "UV_FIND_LINKS" else " ")
@@ -133,27 +133,6 @@ def _indexes(pip: Mapping[str, str]) -> dict[str, str]:
         variables["UV_INDEX"] = " ".join(pip["extra-index-url"].split())
         # pip takes the best version of all indexes; uv would take that of the first index.
         variables["UV_INDEX_STRATEGY"] = "unsafe-best-match"
-    if pip.get("find-links"):
-        variables["UV_FIND_LINKS"] = ",".join(pip["find-links"].split())
-    if pip.get("no-index", "").lower() in ("1", "true", "yes", "on", "y", "t"):
-        variables["UV_NO_INDEX"] = "1"
-    return variables
-
-
-def _connection(pip: Mapping[str, str]) -> dict[str, str]:
-    names = {
-        "cert": "SSL_CERT_FILE",
-        "client-cert": "SSL_CLIENT_CERT",
-        "keyring-provider": "UV_KEYRING_PROVIDER",
-        "timeout": "UV_HTTP_TIMEOUT",
-        "default-timeout": "UV_HTTP_TIMEOUT",
-        "trusted-host": "UV_INSECURE_HOST",
-    }
-    variables = {name: pip[option] for option, name in names.items() if pip.get(option)}
-    if variables.get("UV_KEYRING_PROVIDER") not in (None, "subprocess", "disabled"):
-        del variables["UV_KEYRING_PROVIDER"]  # uv has no other
-    if pip.get("proxy"):
-        variables |= {"HTTP_PROXY": pip["proxy"], "HTTPS_PROXY": pip["proxy"]}
     return variables
 
 

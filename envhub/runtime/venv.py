@@ -10,10 +10,10 @@ from typing import Any
 from packaging.requirements import Requirement
 
 import envhub
-from envhub import process
+from envhub import directories, process
 from envhub.errors import ContractError, RuntimeUnavailable
 from envhub.machine import resources
-from envhub.runtime import build_cache
+from envhub.runtime.compiled import secure_compiled
 from envhub.runtime.installed import OWN, refuse_foreign_envhub, worker_needs
 from envhub.runtime.own_packages import copy_packages
 from envhub.runtime.pins import Pins
@@ -21,7 +21,6 @@ from envhub.runtime.pythons import Python, this_python
 from envhub.runtime.uv import Downloads, run_uv
 from envhub.types import Interpreter
 
-KIND = "runtimes"
 _COMPILE_TIMEOUT = 1800.0
 
 
@@ -58,7 +57,7 @@ def ensure_runtime(
         progress(f"Building the runtime of {name} ({len(complete.pins)} packages) ...")
         _install(complete, place, name, line, base, progress)
         seconds = time.monotonic() - began
-        size = f"{len(complete.pins)} packages, {build_cache.size_of(place) / 10**6:,.0f} MB"
+        size = f"{len(complete.pins)} packages, {directories.size_of(place) / 10**6:,.0f} MB"
         progress(f"Built the runtime of {name} in {seconds:.1f} s: {size}.")
         return {
             "for": name,
@@ -69,8 +68,9 @@ def ensure_runtime(
             "seconds": round(seconds, 1),
         }
 
-    place = build_cache.ensure(KIND, key, build, tag=base.tag, message=progress)
-    paths = copy_packages(distributions)
+    place = directories.ensure(directories.RUNTIMES, key, build, tag=base.tag, message=progress)
+    secure_compiled(key, progress)
+    paths = copy_packages(distributions, message=progress)
     return Interpreter("isolated", str(place / "venv/bin/python"), key, paths)
 
 

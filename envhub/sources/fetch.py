@@ -4,11 +4,12 @@ import base64
 from contextlib import suppress
 from dataclasses import replace
 
+from envhub.directories import Known
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
 from envhub.files import cache_home, discard_tree
 from envhub.process import EXHAUSTED
 from envhub.refs import HubRef
-from envhub.sources import fetched, store
+from envhub.sources import store
 from envhub.sources.download import OnProgress, download
 from envhub.sources.git import (
     FILE_MODES,
@@ -120,7 +121,7 @@ def leads_to(ref: HubRef, *, private: bool = False) -> bool:
         SourceUnavailable: The Hub cannot be asked, and was not asked before.
     """
     assert ref.revision is not None
-    known = fetched.recall(ref.repo_id, ref.revision)
+    known = store.recall(ref.repo_id, ref.revision)
     if known is not None and known.branch_at == endpoint():
         return True
     return _ask_branches(ref.repo_id, ref.revision, Hub(private=private))
@@ -132,9 +133,9 @@ def _ask_branches(repo: str, commit: str, hub: Hub) -> bool:
         found = is_on_branch(hub.page(repo), commit, hub.token())
     else:
         found = hub.is_on_branch(repo, commit)
-    known = fetched.recall(repo, commit)
+    known = store.recall(repo, commit)
     if found and known is not None:
-        fetched.remember(repo, commit, fetched.Known(known.manifest, hub.endpoint))
+        store.remember(repo, commit, Known(known.manifest, hub.endpoint))
     return found
 
 

@@ -17,8 +17,6 @@ _MAX_SOURCE = 2**20
 _MAX_NAME = 1000
 _MODULE_TEXT = re.compile(r"\.{0,5}[^\W\d][\w.]{0,300}(?::[\w.]{1,300})?")
 _CODE = (".py", ".pyc", ".pyo", ".so", ".pyd", ".pth")
-_WALK_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
-"""What Python's parser raises for sources that are none, or nested without end."""
 
 
 def reachable(entry: str, paths: Collection[str], read: Callable[[str], bytes]) -> tuple[str, ...]:
@@ -45,6 +43,25 @@ def reachable(entry: str, paths: Collection[str], read: Callable[[str], bytes]) 
                 order[found] = None
                 waiting.append(found)
     return tuple(order)
+
+
+def parse_source(source: bytes) -> ast.AST:
+    """Parse foreign source; what is not Python, or nested without end, has no nodes."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of foreign escapes
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ast.Module([], [])
+
+
+def names_imported_by(node: ast.AST) -> Iterator[str]:
+    """Yield what a statement may import: `a.b` also for `from a import b`, `..b` if relative."""
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=module, names=names, level=level):
+            start = "." * level + (f"{module}." if module else "")
+            yield from (f"{start}{alias.name}" for alias in names)
 
 
 def is_code(path: str) -> bool:
@@ -76,23 +93,11 @@ class _Index:
         return [path for path in inits if posixpath.basename(path).startswith("__init__.")]
 
     def named_in(self, path: str, source: bytes) -> Iterator[str]:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of foreign escapes
-                tree = ast.parse(source)
-        except _WALK_ERRORS:
-            return
-        for node in ast.walk(tree):
-            match node:
-                case ast.Import(names=names):
-                    for alias in names:
-                        yield from self._find(path, alias.name)
-                case ast.ImportFrom(module=module, names=names, level=level):
-                    start = "." * level + (f"{module}." if module else "")
-                    for alias in names:
-                        yield from self._find(path, f"{start}{alias.name}")
-                case ast.Constant(value=str(text)):
-                    yield from self._named_by(path, text)
+        for node in ast.walk(parse_source(source)):
+            for name in names_imported_by(node):
+                yield from self._find(path, name)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from self._named_by(path, node.value)
 
     def _named_by(self, path: str, text: str) -> Iterator[str]:
         if _MODULE_TEXT.fullmatch(text):

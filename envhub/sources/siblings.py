@@ -4,11 +4,11 @@ What code computes, as for `import_module`, is not found.
 """
 
 import ast
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from envhub.sources.fingerprint import hash_file
+from envhub.sources.imports import names_imported_by, parse_source
 
 _MAX_FILES = 1000
 _MAX_SOURCE = 2**20
@@ -34,18 +34,17 @@ def hash_siblings(file: Path) -> dict[str, str]:
 
 
 def _imported(path: Path, top: Path) -> Iterator[Path]:
-    for node in ast.walk(_parse(path)):
-        match node:
-            case ast.Import(names=names):
-                for alias in names:
-                    yield from _files_of(top, alias.name.split("."), top)
-            case ast.ImportFrom(module=module, names=names, level=level):
-                base = path.parents[level - 1] if 0 < level <= len(path.parents) else top
-                if base != top and top not in base.parents:
-                    continue
-                parts = module.split(".") if module else []
-                for alias in names:  # a name may be a module of the package
-                    yield from _files_of(base, [*parts, alias.name], top)
+    with path.open("rb") as file:
+        source = file.read(_MAX_SOURCE + 1)
+    if len(source) > _MAX_SOURCE:
+        return
+    for node in ast.walk(parse_source(source)):
+        for dotted in names_imported_by(node):
+            name = dotted.lstrip(".")
+            level = len(dotted) - len(name)
+            base = path.parents[level - 1] if 0 < level <= len(path.parents) else top
+            if base == top or top in base.parents:
+                yield from _files_of(base, name.split("."), top)
 
 
 def _files_of(base: Path, parts: list[str], top: Path) -> Iterator[Path]:
@@ -64,13 +63,3 @@ def _initializers(path: Path, top: Path) -> Iterator[Path]:
     for folder in path.parents:
         if (folder == top or top in folder.parents) and (folder / "__init__.py").is_file():
             yield folder / "__init__.py"
-
-
-def _parse(path: Path) -> ast.AST:
-    with path.open("rb") as file:
-        source = file.read(_MAX_SOURCE + 1)
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            return ast.parse(source if len(source) <= _MAX_SOURCE else b"")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])

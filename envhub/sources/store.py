@@ -7,28 +7,31 @@ That is where benchmarks are; other kinds of files have other folders: see `prof
 
 If git was available, the manifest has the git objects, so that every later use checks the files
 against the commit's forty digits, whatever happened to the disk. The manifest itself is checked
-against its digest, which is kept elsewhere: see `fetched`.
+against its digest, which is noted in the user's state directory, as for everything else in the
+cache: see `directories`.
+
+    fetched/<owner>--<repo>/<commit>.json           in the state directory
+    fetched/<folder>/<owner>--<repo>/<commit>.json  for what is not a benchmark
 """
 
 import base64
-import fcntl
 import hashlib
 import json
 import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from envhub import directories
+from envhub.directories import Known, digest
 from envhub.errors import SourceCorrupt
 from envhub.files import cache_home, discard_tree, settle_tree, staged_tree, write_whole
-from envhub.sources import fetched
-from envhub.sources.fetched import Known
 from envhub.sources.git import BrokenProof, pointer_id, walk
 from envhub.sources.profiles import BENCHMARK, Profile
 
@@ -96,11 +99,25 @@ def load(repo: str, commit: str, profile: Profile = BENCHMARK) -> Stored | None:
     try:
         content = (place / "manifest.json").read_bytes()
         manifest = _parse(content)
-        _check_known(manifest.proof, content, fetched.recall(repo, commit, profile))
+        _check_known(manifest.proof, content, recall(repo, commit, profile))
         _check(manifest, repo, commit, place / "files")
     except (OSError, ValueError, KeyError, RecursionError, msgspec.MsgspecError) as exc:
         raise _damaged(repo, commit, exc) from exc
     return Stored(place / "files", manifest)
+
+
+def recall(repo: str, commit: str, profile: Profile = BENCHMARK) -> Known | None:
+    """Return what is known of a fetched commit; None if nothing is."""
+    return directories.recall(_note(repo, commit, profile))
+
+
+def remember(repo: str, commit: str, known: Known, profile: Profile = BENCHMARK) -> None:
+    """Note what is known of a fetched commit.
+
+    Where that cannot be written, the commit stays unknown: it is fetched or checked again.
+    """
+    with suppress(OSError):
+        directories.remember(_note(repo, commit, profile), known)
 
 
 def commits(repo: str, profile: Profile = BENCHMARK) -> tuple[str, ...]:
@@ -171,11 +188,9 @@ def resume(repo: str, commit: str, profile: Profile) -> Iterator[Path]:
     saved or nobody has continued it for long.
     """
     base = cache_home() / profile.folder
-    base.mkdir(parents=True, exist_ok=True)
     _remove_older(base, _PARTIAL_PREFIX, _GIVEN_UP)
     place = base / f"{_PARTIAL_PREFIX}{repo.replace('/', '--')}-{commit}"
-    with (base / f"{place.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it if this process ends
+    with directories.locked(place):
         (place / "files").mkdir(parents=True, exist_ok=True)
         os.utime(place)
         try:
@@ -217,14 +232,19 @@ def _remove_older(base: Path, prefix: str, seconds: float) -> None:
             discard_tree(leftover)
 
 
+def _note(repo: str, commit: str, profile: Profile) -> str:
+    folder = "fetched" if profile == BENCHMARK else f"fetched/{profile.folder}"
+    return f"{folder}/{repo.replace('/', '--')}/{commit}"
+
+
 def _damaged(repo: str, commit: str, problem: Exception) -> SourceCorrupt:
     return SourceCorrupt(f"The stored copy of {repo}@{commit} is damaged: {problem}.")
 
 
 def _remember(manifest: Manifest, content: bytes, profile: Profile) -> None:
-    before = fetched.recall(manifest.repo, manifest.commit, profile)
-    known = Known(fetched.digest(content), before.branch_at if before else "")
-    fetched.remember(manifest.repo, manifest.commit, known, profile)
+    before = recall(manifest.repo, manifest.commit, profile)
+    known = Known(digest(content), before.branch_at if before else "")
+    remember(manifest.repo, manifest.commit, known, profile)
 
 
 def _check_known(proof: Proof, content: bytes, known: Known | None) -> None:
@@ -236,7 +256,7 @@ def _check_known(proof: Proof, content: bytes, known: Known | None) -> None:
     if known is None:
         if proof != "git":
             raise ValueError("nothing shows that its manifest is the one that was fetched")
-    elif fetched.digest(content) != known.manifest:
+    elif digest(content) != known.manifest:
         raise ValueError("its manifest has changed since it was fetched")
 
 

@@ -7,6 +7,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector.utils import iterate
 
+from envhub.text import pluralize
 from envhub.wire.values import Array
 
 
@@ -17,7 +18,8 @@ def split_seed(seed: int | Sequence[int | None] | None, count: int) -> list[int 
     if isinstance(seed, int | np.integer):
         return [int(seed) + row for row in range(count)]
     if len(seed) != count:
-        raise ValueError(f"reset got {len(seed)} seeds for {count} envs; give one per env.")
+        given, envs = pluralize(len(seed), "seed"), pluralize(count, "env")
+        raise ValueError(f"reset got {given} for {envs}; give one per env.")
     return [None if number is None else int(number) for number in seed]
 
 
@@ -42,7 +44,8 @@ def split_actions(space: gym.Space[Any], actions: Any, count: int) -> list[Any]:
     """Split a batch of actions into one per env."""
     each = [as_numpy(action) for action in iterate(space, actions)]
     if len(each) != count:
-        raise ValueError(f"step got {len(each)} actions for {count} envs; give one per env.")
+        given, envs = pluralize(len(each), "action"), pluralize(count, "env")
+        raise ValueError(f"step got {given} for {envs}; give one per env.")
     return each
 
 

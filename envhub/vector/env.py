@@ -11,6 +11,7 @@ from gymnasium.vector.utils import batch_space
 from envhub.errors import ContractError, WorkerError
 from envhub.host.loading import LazySpec
 from envhub.host.remote import RemoteEnv
+from envhub.text import pluralize
 from envhub.types import WorkerSpec
 from envhub.vector.arguments import as_numpy, fits, split_actions, split_options, split_seed
 from envhub.vector.batches import copied
@@ -207,7 +208,8 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         each = list(values) if isinstance(values, list | tuple) else [values] * self.num_envs
         if len(each) != self.num_envs:
             raise ValueError(
-                f"set_attr got {len(each)} values for {self.num_envs} envs; give one per env."
+                f"set_attr got {pluralize(len(each), 'value')} for "
+                f"{pluralize(self.num_envs, 'env')}; give one per env."
             )
         pool, _ = self._ready()
         rows = range(self.num_envs)

@@ -34,6 +34,12 @@ _MAX_PARTS = 4096
 _MAX_TEXT = 2**20
 """Characters of one text."""
 
+_MAX_CHARSET = 2**16
+"""Characters that a text may be made of."""
+
+_CHARSET_WEIGHT = 2**10
+"""What a character of a charset counts as, in bytes: Gymnasium keeps it in four collections."""
+
 _FOREIGN_TEXT = 4096
 """Characters of a text, as the host is told, if its space is of a class that only the env knows."""
 
@@ -82,7 +88,7 @@ class TextSpec(msgspec.Struct, tag="text", frozen=True):
 
     min_length: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TEXT)]
     max_length: Annotated[int, msgspec.Meta(ge=0, le=_MAX_TEXT)]
-    charset: str
+    charset: Annotated[str, msgspec.Meta(max_length=_MAX_CHARSET)]
 
 
 class DictSpec(msgspec.Struct, tag="dict", frozen=True):
@@ -146,13 +152,7 @@ def encode_space(space: AnySpace, path: str = "") -> SpaceSpec:
             n = space.n
             return MultiBinarySpec(n if isinstance(n, int) else tuple(int(size) for size in n))
         case spaces.Text():
-            if space.max_length > _MAX_TEXT:
-                raise UnsupportedSpace(
-                    f"a Text of up to {space.max_length} characters at {path!r} cannot cross to "
-                    f"another process; allow at most {_MAX_TEXT}"
-                )
-            charset = "".join(space.character_list)
-            return TextSpec(space.min_length, space.max_length, charset)
+            return _encode_text(space, path)
         case spaces.Dict():
             for key in space:
                 if not _is_key(key):
@@ -313,6 +313,17 @@ def _encode_box(space: spaces.Box) -> BoxSpec:
     return msgspec.structs.replace(spec, below=below, above=above)
 
 
+def _encode_text(space: spaces.Text, path: str) -> TextSpec:
+    charset = "".join(space.character_list)
+    if space.max_length > _MAX_TEXT or len(charset) > _MAX_CHARSET:
+        raise UnsupportedSpace(
+            f"a Text of up to {space.max_length} characters, {len(charset)} different ones, at "
+            f"{path!r} cannot cross to another process; allow at most {_MAX_TEXT}, and "
+            f"{_MAX_CHARSET} different ones"
+        )
+    return TextSpec(space.min_length, space.max_length, charset)
+
+
 def _bound(bound: np.ndarray[Any, Any]) -> Any:
     """Reduce equal bounds to one number: an array of them is as large as the observation."""
     uniform = bound.size > 0 and bool((bound == bound.flat[0]).all())
@@ -352,6 +363,8 @@ def _sizes(spec: SpaceSpec) -> Iterator[int]:
             yield math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
         case MultiBinarySpec():
             yield spec.n if isinstance(spec.n, int) else math.prod(spec.n)
+        case TextSpec():
+            yield len(spec.charset) * _CHARSET_WEIGHT
         case DictSpec() | TupleSpec():
             yield 0
             for item in spec.items:

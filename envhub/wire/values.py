@@ -6,13 +6,13 @@ the decoder's hook and refuses inconsistent data; `check_parts` limits the parts
 """
 
 import math
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from envhub.values import has_surrogate
 from envhub.wire.frames import BrokenChannel
 
 Array = np.ndarray[Any, Any]
@@ -26,8 +26,6 @@ _ARRAY, _SCALAR, _TUPLE, _WHOLE = 1, 2, 3, 4
 
 _MAX_WHOLE = 128
 """Bytes of an integer. Seeds drawn by numpy have 16, msgpack's integers 8."""
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _MAX_DIMS = 32
 
@@ -179,7 +177,7 @@ def _single(value: Any, where: str) -> Any:
 
 def _text(value: str, where: str) -> str:
     text = str.__str__(value)
-    if not text.isascii() and _SURROGATE.search(text):
+    if has_surrogate(text):
         raise NotPortable(f"{where or 'value'} is text that UTF-8 cannot encode")
     return text
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from envhub.declarations import MAX_DESCRIPTION, MAX_HORIZON
-from envhub.worker.normalize import AnyEnv
+from envhub.wire.normalize import AnyEnv
 
 _HORIZONS = ("_max_episode_steps", "max_episode_steps", "max_steps", "_max_steps")
 

@@ -15,9 +15,9 @@ from envhub.options import Argument
 from envhub.plugins import Plugins
 from envhub.types import FileSource
 from envhub.wire.messages import Failed, Load
+from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import AnySpace
 from envhub.worker.convert import Converter
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.published import PublishedBenchmark
 
 DeclaredSpaces = tuple[Any, Any]

@@ -8,9 +8,9 @@ import numpy as np
 from gymnasium import wrappers
 
 from envhub.errors import ContractError
+from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import AnySpace, Leaf, leaf_keys, leaves
 from envhub.wire.values import Array
-from envhub.worker.normalize import AnyEnv
 
 _PASS_THROUGH = (
     wrappers.TimeLimit,

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from envhub.policies.caller import PolicyCaller
-from envhub.policies.contract import Context
-from envhub.policies.load import ObservationView, context_of
 from envhub.wire.messages import Play, Played
+from envhub.wire.normalize import AnyEnv
+from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import AnySpace
 from envhub.wire.values import Array, portable
-from envhub.worker.envcalls import success_of, take_step
+from envhub.worker.envcalls import take_step
 from envhub.worker.leaves import Reader, readers
-from envhub.worker.normalize import AnyEnv
+from envhub.worker.policy.caller import PolicyCaller
+from envhub.worker.policy.contract import Context
+from envhub.worker.policy.load import ObservationView, context_of
 
 Leaves = Collection[str] | None
 """Paths of an observation's leaves; None = all."""

@@ -18,6 +18,7 @@ from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
 from envhub.options import Argument
 from envhub.wire.messages import Failed
+from envhub.wire.normalize import AnyEnv, AnyVectorEnv, Entry, arrange, vectorize
 from envhub.wire.spaces import AnySpace
 from envhub.worker.arguments import call_make_env
 from envhub.worker.attributes import (
@@ -28,7 +29,6 @@ from envhub.worker.attributes import (
 )
 from envhub.worker.convert import Converter
 from envhub.worker.envcalls import outcome_of
-from envhub.worker.normalize import AnyEnv, AnyVectorEnv, Entry, arrange, vectorize
 from envhub.worker.replies import failed
 
 Key = tuple[str, str]

@@ -36,7 +36,7 @@ def serve(role: str, descriptor: int) -> None:
 def _session(role: str, channel: Channel) -> _Session:
     """Make the session of a role, importing only what that role needs."""
     if role == "policy":
-        from envhub.worker.policy_session import PolicySession
+        from envhub.worker.policy.session import PolicySession
 
         return PolicySession(channel)
     from envhub.worker.session import Session

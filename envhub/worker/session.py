@@ -12,7 +12,6 @@ from envhub.declarations import Task
 from envhub.errors import ContractError
 from envhub.machine.facts import describe_process
 from envhub.plugins import Plugins
-from envhub.policies.load import make_caller
 from envhub.types import FileSource
 from envhub.wire.memory import OUTCOME, SUCCESSES, Buffers
 from envhub.wire.messages import (
@@ -44,6 +43,8 @@ from envhub.wire.messages import (
     TaskSpaces,
     WasReset,
 )
+from envhub.wire.normalize import AnyEnv
+from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import decode_spaces, encode_space, leaves
 from envhub.wire.values import NotPortable, portable
 from envhub.worker.attributes import description_of
@@ -55,10 +56,10 @@ from envhub.worker.benchmark import (
     relevant_packages,
 )
 from envhub.worker.convert import Converter
-from envhub.worker.envcalls import success_of, take_reset, take_step
+from envhub.worker.envcalls import take_reset, take_step
 from envhub.worker.leaves import Reader, Writer, observers, readers, writers
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.play import EnvSide, Player, Turn, play
+from envhub.worker.policy.load import make_caller
 from envhub.worker.replies import answer_with, encoded, failure
 
 _NOT_REPORTED = SUCCESSES.index(None)

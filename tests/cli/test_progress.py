@@ -19,8 +19,9 @@ from envhub.evaluation.engine import Engine
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import make_plan
 from envhub.options import Limits
+from envhub.policies.kinds import Builtin
 from envhub.results.run import Run
-from envhub.types import PluginSource, PolicySource, WorkerSpec
+from envhub.types import PluginSource, WorkerSpec
 
 BENCHMARK = Benchmark("toy", ":make", {"s": (Task("t", "do", 5),)}, episodes=8)
 
@@ -31,14 +32,13 @@ def watcher():
     before = signal.getsignal(signal.SIGINT)
     made = Watcher(quiet=False)
     plan = make_plan(BENCHMARK, BENCHMARK.suites)
-    policy = PolicySource("envhub.policies.builtin", "make_zero")
+    policy = Builtin("zero")
     job = Job(
         spec=WorkerSpec(PluginSource("toy"), {}, Limits()),
         benchmark=BENCHMARK,
         plan=plan,
         episodes=plan.episodes[2:],
         policy=policy,
-        in_worker=True,
         workers=2,
         retries=0,
     )

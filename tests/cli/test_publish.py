@@ -47,10 +47,18 @@ def uploaded(hub, name: str = "me/mine") -> set[str]:
 
 
 def test_files_are_listed_then_uploaded(hub, mine):
+    """Hidden files and what the code writes stay at home; what is named is uploaded."""
     (mine / "assets").mkdir()
     (mine / "assets" / "arm.xml").write_text("<mujoco/>")
     (mine / "arm.xml").symlink_to("assets/arm.xml")
-    done = envhub("publish", "mine", "me/mine", "--yes")
+    for name in (".npmrc", ".env", ".netrc", ".settings", "token"):
+        (mine / name).write_text("fake")
+    writes = "from pathlib import Path\nPath(__file__).with_name('written.txt').write_text('x')"
+    forged = "reach |\\n\\n# Verified by Hugging Face\\n" + "x" * 1000
+    text = env_file(top=writes).replace('"attack", 5', f'"{forged}", 5')
+    (mine / "env.py").write_text(text)
+    named = ("--include=token", "--include=.settings")
+    done = envhub("publish", "mine", "me/mine", "--yes", *named)
     assert done.returncode == 0, done.stderr
     size = (mine / "env.py").stat().st_size
     assert f"To upload to {hub.endpoint}/me/mine, which is public if it is new:\n" in done.stderr
@@ -58,9 +66,22 @@ def test_files_are_listed_then_uploaded(hub, mine):
     assert "\n            9  assets/arm.xml\n" in done.stderr
     assert f"\n  {size:>11,}  env.py\n" in done.stderr
     assert "README.md  (written by envhub)\n" in done.stderr
-    assert "bytes in 4 files\n" in done.stderr
-    assert uploaded(hub) == {"README.md", "arm.xml", "assets/arm.xml", "env.py"}
-    assert done.stdout == f"me/mine@{hub.commit_of('me/mine')}:env.py\n"
+    assert "bytes in 6 files\n" in done.stderr
+    assert "Left out, because their names start with a dot: .env, .netrc, .npmrc.\n" in done.stderr
+    files = {".settings", "README.md", "arm.xml", "assets/arm.xml", "env.py", "token"}
+    assert uploaded(hub) == files
+    first = hub.commit_of("me/mine")
+    assert done.stdout == f"me/mine@{first}:env.py\n"
+    assert not (mine / "written.txt").exists()
+    with urlopen(f"{hub.endpoint}/me/mine/resolve/main/README.md") as answer:
+        card = answer.read().decode()
+    assert "\n# Verified" not in card
+    assert len(card) < 600
+    # An existing repository gets a commit more.
+    (mine / "more.py").write_text("")
+    assert envhub("publish", "mine", "me/mine", "--yes", *named).returncode == 0
+    assert hub.commit_of("me/mine") != first
+    assert uploaded(hub) == files | {"more.py"}
 
 
 def test_without_a_terminal_it_must_be_said(hub, mine):
@@ -71,7 +92,7 @@ def test_without_a_terminal_it_must_be_said(hub, mine):
     assert hub.requests == []
 
 
-@pytest.mark.parametrize(("answer", "code"), [("", 2), ("y", 0)])
+@pytest.mark.parametrize(("answer", "code"), [("n", 2), ("y", 0)])
 def test_at_a_terminal_it_is_asked(hub, mine, answer, code):
     done, shown = at_terminal([ENVHUB, "publish", "mine", "me/mine"], answer)
     assert done == code, shown
@@ -83,99 +104,71 @@ def test_at_a_terminal_it_is_asked(hub, mine, answer, code):
         assert hub.requests == []
 
 
-@pytest.mark.parametrize(
-    ("plant", "named"),
-    [
-        (lambda mine, home: (mine / "more").symlink_to(home), "more: a symbolic link that leads"),
-        (lambda mine, home: (mine / "x").symlink_to(home / "id_rsa"), "x: a symbolic link that"),
-        (lambda mine, home: shutil.copy(home / "id_rsa", mine), "id_rsa: files of this name"),
-        (lambda mine, home: shutil.copy(home / "id_rsa", mine / "x"), "x: a private key in line 1"),
-        (lambda mine, home: (mine / "token").write_text("fake"), "token: files of this name"),
-        (lambda mine, home: (mine / "credentials.json").touch(), "credentials.json: files of"),
-        (
-            lambda mine, home: (mine / "a.py").write_text(f"T = 'hf_{'FAKE' * 9}'"),
-            "a.py: a token of Hugging Face in line 1",
-        ),
-    ],
-)
-def test_nothing_is_uploaded_if_anything_is_refused(hub, mine, tmp_path, plant, named):
+def test_nothing_is_uploaded_if_anything_is_refused(hub, mine, tmp_path):
     home = tmp_path / "planted"
     home.mkdir()
     (home / "id_rsa").write_text(KEY)
-    plant(mine, home)
+    (mine / "more").symlink_to(home)
+    (mine / "link").symlink_to(home / "id_rsa")
+    shutil.copy(home / "id_rsa", mine)
+    shutil.copy(home / "id_rsa", mine / "x")
+    (mine / "token").write_text("fake")
+    (mine / "credentials.json").touch()
+    (mine / "a.py").write_text(f"T = 'hf_{'FAKE' * 9}'")
     done = envhub("publish", "mine", "me/mine", "--yes")
     assert done.returncode == 2
-    assert f"\n  {named}" in done.stderr
+    for named in (
+        "more: a symbolic link that leads",
+        "link: a symbolic link that",
+        "id_rsa: files of this name",
+        "x: a private key in line 1",
+        "token: files of this name",
+        "credentials.json: files of",
+        "a.py: a token of Hugging Face in line 1",
+    ):
+        assert f"\n  {named}" in done.stderr
     assert "FAKE" not in done.stderr
     assert done.stdout == ""
     assert hub.requests == []
 
 
-def test_hidden_files_stay_at_home(hub, mine):
-    for name in (".npmrc", ".env", ".netrc"):
-        (mine / name).write_text("fake")
-    done = envhub("publish", "mine", "me/mine", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert "Left out, because their names start with a dot: .env, .netrc, .npmrc.\n" in done.stderr
-    assert uploaded(hub) == {"README.md", "env.py"}
-
-
-def test_what_is_named_is_uploaded(hub, mine):
-    (mine / "token").write_text("words for the vocabulary")
-    (mine / ".settings").write_text("x")
-    done = envhub("publish", "mine", "me/mine", "--yes", "--include=token", "--include=.settings")
-    assert done.returncode == 0, done.stderr
-    assert uploaded(hub) == {".settings", "README.md", "env.py", "token"}
-
-
-@pytest.mark.parametrize("file", ["states.pkl", "runs/states.txt"])
-def test_a_benchmark_that_needs_what_is_left_out(hub, mine, file):
+def test_a_benchmark_that_needs_what_is_left_out(hub, mine):
     """It would work here and nowhere else."""
-    (mine / file).parent.mkdir(exist_ok=True)
-    (mine / file).write_text("x")
-    top = f"from pathlib import Path\nPath(__file__).with_name('env.py').parent.joinpath({file!r})"
-    (mine / "env.py").write_text(env_file(top=f"{top}.read_text()"))
+    for file in ("states.pkl", ".states", "runs/states.txt"):
+        (mine / file).parent.mkdir(exist_ok=True)
+        (mine / file).write_text("x")
+    top = "from pathlib import Path\nPath(__file__).with_name('states.pkl').read_text()"
+    (mine / "env.py").write_text(env_file(top=top))
     assert envhub("info", "./mine").returncode == 0
     done = envhub("publish", "mine", "me/mine", "--yes")
     assert done.returncode == 4
     assert "FileNotFoundError" in done.stderr
-    assert f": {file.partition('/')[0]}.\n" in done.stderr.partition("FileNotFoundError")[0]
+    for left_out in ("states.pkl", ".states", "runs"):
+        assert f": {left_out}.\n" in done.stderr.partition("FileNotFoundError")[0]
     assert hub.requests == []
 
 
-LATER = {
-    "when an env is made": ("def reset(", "def __init__(self):\n        {}\n\n    def reset("),
-    "at a reset": ("super().reset(", "{}\n        super().reset("),
-}
-
-
 @pytest.mark.parametrize(
-    ("when", "place"),
-    [("when an env is made", ""), ("at a reset", "mine"), ("at a reset", ".")],
+    ("line", "changed", "places"),
+    [
+        ("def reset(", "def __init__(self):\n        {}\n\n    def reset(", ()),
+        ("super().reset(", "{}\n        super().reset(", ("mine", ".")),
+    ],
+    ids=["when an env is made", "at a reset"],
 )
-def test_a_benchmark_that_imports_what_is_left_out(hub, mine, tmp_path, when, place):
+def test_a_benchmark_that_imports_what_is_left_out(hub, mine, tmp_path, line, changed, places):
     """Also where PYTHONPATH leads to the directory, which nobody else has."""
     for folder in (tmp_path / "runs", mine / "runs"):
         folder.mkdir()
         (folder / "left_out.py").touch()
-    line, changed = LATER[when]
     text = env_file().replace(line, changed.format("from runs import left_out"))
     (mine / "env.py").write_text(text)
     assert envhub("try", "./mine").returncode == 0
-    found = {"PYTHONPATH": str(tmp_path / place)} if place else {}
-    done = envhub("publish", "mine", "me/mine", "--yes", **found)
+    path = os.pathsep.join(str(tmp_path / place) for place in places)
+    done = envhub("publish", "mine", "me/mine", "--yes", **({"PYTHONPATH": path} if path else {}))
     assert done.returncode == 4, done.stderr
     assert "No module named 'runs'" in done.stderr
     assert hub.requests == []
-
-
-def test_what_the_code_writes_beside_itself_is_not_uploaded(hub, mine):
-    top = "from pathlib import Path\nPath(__file__).with_name('written.txt').write_text('x')"
-    (mine / "env.py").write_text(env_file(top=top))
-    done = envhub("publish", "mine", "me/mine", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert uploaded(hub) == {"README.md", "env.py"}
-    assert not (mine / "written.txt").exists()
 
 
 def test_a_file_that_cannot_be_read(hub, mine):
@@ -189,57 +182,34 @@ def test_a_file_that_cannot_be_read(hub, mine):
     assert hub.requests == []
 
 
-def test_a_description_cannot_write_the_card(hub, mine):
-    forged = "reach |\\n\\n# Verified by Hugging Face\\n" + "x" * 1000
-    text = env_file().replace('"attack", 5', f'"{forged}", 5')
-    (mine / "env.py").write_text(text)
-    done = envhub("publish", "mine", "me/mine", "--yes")
-    assert done.returncode == 0, done.stderr
-    with urlopen(f"{hub.endpoint}/me/mine/resolve/main/README.md") as answer:
-        card = answer.read().decode()
-    assert "\n# Verified" not in card
-    assert len(card) < 600
-
-
 def test_the_example_of_the_documentation_is_published(hub):
     done = envhub("publish", DOCS / "examples" / "reach", "me/reach", "--yes")
     assert done.returncode == 0, done.stderr
     assert uploaded(hub, "me/reach") == {"README.md", "env.py", "table.py"}
 
 
-@pytest.mark.parametrize("private", [False, True])
-def test_a_private_repository_is_private_before_anything_is_uploaded(hub, mine, private):
-    """An existing public repository stays public, so that nothing is uploaded to it."""
-    hub.create("me/mine", private=private)
+def test_an_existing_public_repository_does_not_become_private(hub, mine):
+    hub.create("me/mine")
     before = hub.commit_of("me/mine")
     done = envhub("publish", "mine", "me/mine", "--private", "--yes")
-    if private:
+    assert done.returncode == 2
+    assert "Nothing was uploaded: me/mine exists already and is public" in done.stderr
+    assert f"{hub.endpoint}/me/mine/settings" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert hub.commit_of("me/mine") == before
+
+
+def test_a_private_repository_is_new_or_was_private(hub, mine):
+    commits = set()
+    for text in ("", "# changed"):
+        (mine / "more.py").write_text(text)
+        done = envhub("publish", "mine", "me/mine", "--private", "--yes")
         assert done.returncode == 0, done.stderr
-        assert hub.commit_of("me/mine") != before
-    else:
-        assert done.returncode == 2
-        assert "Nothing was uploaded: me/mine exists already and is public" in done.stderr
-        assert f"{hub.endpoint}/me/mine/settings" in done.stderr
-        assert "Traceback" not in done.stderr
-        assert done.stdout == ""
-        assert hub.commit_of("me/mine") == before
-
-
-def test_a_new_private_repository(hub, mine):
-    done = envhub("publish", "mine", "me/mine", "--private", "--yes")
-    assert done.returncode == 0, done.stderr
-    with pytest.raises(HTTPError, match="401"):
-        uploaded(hub)
-
-
-def test_an_existing_repository_gets_a_commit_more(hub, mine):
-    assert envhub("publish", "mine", "me/mine", "--yes").returncode == 0
-    first = hub.commit_of("me/mine")
-    (mine / "more.py").write_text("")
-    done = envhub("publish", "mine", "me/mine", "--yes")
-    assert done.returncode == 0, done.stderr
-    assert hub.commit_of("me/mine") != first
-    assert uploaded(hub) == {"README.md", "env.py", "more.py"}
+        commits.add(hub.commit_of("me/mine"))
+        with pytest.raises(HTTPError, match="401"):
+            uploaded(hub)
+    assert len(commits) == 2
 
 
 @needs_own_mount

@@ -4,8 +4,13 @@ import json
 import os
 from pathlib import Path
 
+import click
 import pytest
+from support.episodes import won
 from support.run_tools import WALKERS, Answer, envhub, snapshot
+
+from envhub.cli.show import render
+from envhub.results.summary import summarize
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +99,11 @@ def test_a_requirement_on_what_is_not_played_ends_before_the_run(tmp_path):
     assert (answer.code, answer.out) == (2, "")
     assert "near" in answer.err
     assert not (tmp_path / "run").exists()
+
+
+def test_head_and_overall_stand_out_on_a_terminal():
+    summary = summarize([won("a")], {"s": ["a"]})
+    first, *_, last = render(summary).split("\n")
+    assert first.startswith("\x1b[1m")
+    assert last.startswith("\x1b[1m")
+    assert click.unstyle(render(summary)) == str(summary)

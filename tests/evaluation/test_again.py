@@ -12,8 +12,8 @@ from support.replays import REPLAYED, make_recorded
 import envhub
 from envhub.errors import RemoteCodeRefused, RunDirectoryError, SourceUnavailable, UsageError
 from envhub.evaluation.again import Playback
-from envhub.policies.contract import Context
 from envhub.results.seal import key_path
+from envhub.worker.policy.contract import Context
 
 
 def replayed(run, **options):

@@ -7,7 +7,8 @@ from envhub.evaluation.episode_queue import EpisodeQueue
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import make_plan
 from envhub.options import Limits
-from envhub.types import PluginSource, PolicySource, WorkerSpec
+from envhub.policies.kinds import Builtin
+from envhub.types import PluginSource, WorkerSpec
 
 EPISODES = 2
 
@@ -22,8 +23,7 @@ def queue() -> EpisodeQueue:
         benchmark=benchmark,
         plan=plan,
         episodes=plan.episodes,
-        policy=PolicySource("envhub.policies.builtin", "make_zero"),
-        in_worker=True,
+        policy=Builtin("zero"),
         workers=1,
         retries=1,
     )

@@ -101,6 +101,7 @@ def test_a_policy_object_runs_here(out):
         "files": {},
         "directory": os.getcwd(),
         "checkpoint": None,
+        "provided": None,
         "batch": None,
         "placement": "process",
         "about": {},

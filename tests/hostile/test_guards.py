@@ -359,7 +359,7 @@ def test_the_proof_of_the_commit(without, poisoned):
     ref = poisoned(consistent=True)
     edits = (
         Edit("sources/store.py", '    if manifest.proof == "git":', "    if False:"),
-        Edit("sources/store.py", "fetched.digest(content) != known.manifest", "False"),
+        Edit("sources/store.py", "digest(content) != known.manifest", "False"),
     )
     arguments = ("info", ref, "--trust-remote-code", "--json")
     assert description(without(*edits)(*arguments)) == "evil"

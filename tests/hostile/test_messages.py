@@ -336,6 +336,14 @@ def test_describing_survives_it_too(trick, tmp_path):
         envhub.make_env(str(tmp_path / "double"))
 
 
+def test_envs_that_are_made_for_ever_have_an_end(tmp_path):
+    """Every announcement renews the limit of one env, and not that of all."""
+    shutil.copytree(DOUBLE, tmp_path / "double")
+    (tmp_path / "double" / "at_load").write_text("makes_other_envs_for_ever")
+    with pytest.raises(WorkerTimeout):
+        envhub.make_env(str(tmp_path / "double"), limits=envhub.Limits(start=0.4))
+
+
 def test_an_answer_that_a_dead_worker_left_behind_counts():
     """The host may learn of the death first."""
     remote = remote_double(at="step", trick="answers_and_dies")
@@ -412,8 +420,8 @@ REPLIES = [
         python="3.11.7",
         packages={"numpy": "2.0"},
     ),
-    Opened(7, encode_space(SPACE), encode_space(spaces.Discrete(3)), "rgb_array", {"hz": 5}, True),
-    Opened(7, encode_space(SPACE["pixels"]), encode_space(SPACE["state"]), None, {}, False),
+    Opened(7, encode_space(SPACE), encode_space(spaces.Discrete(3)), "rgb_array", {"hz": 5}),
+    Opened(7, encode_space(SPACE["pixels"]), encode_space(SPACE["state"]), None, {}),
     Done(7),
     WasReset(7, portable(INFO), {"text": "hello"}),
     Stepped(7, [1.0], False, True, [], portable(INFO), {"text": "hello"}),

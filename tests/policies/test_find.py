@@ -8,7 +8,8 @@ from support.paths import ASSETS
 import envhub
 from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
-from envhub.policies.find import find_policy
+from envhub.policies.find import find_policy, read_policy
+from envhub.policies.provider import Wanted
 from envhub.types import FileSource, PluginSource, PolicySource
 
 BENCHMARK = Benchmark(
@@ -61,12 +62,14 @@ def install(tmp_path, monkeypatch):
 
 
 def find(text, source=HERE, **args):
-    return find_policy(text, BENCHMARK, source, args)
+    """What its process loads, and whether that is a worker."""
+    policy = find_policy(read_policy(text, args).obtain(Wanted()), BENCHMARK)
+    return policy.factory(BENCHMARK, source), policy.acts_in == "worker"
 
 
 @pytest.mark.parametrize(("name", "factory"), [("random", "make_random"), ("zero", "make_zero")])
 def test_builtin(name, factory):
-    assert find(name) == (PolicySource("envhub.policies.builtin", factory), True)
+    assert find(name) == (PolicySource("envhub.worker.policy.builtin", factory), True)
 
 
 def test_of_the_benchmark():
@@ -111,6 +114,9 @@ def test_installed(install):
     assert find("plain") == (PolicySource("dummy_policies", "make_policy"), False)
 
 
+UNKNOWN = "No policy is called 'g:/a.pt'. Available: expert, novice, random, still, zero."
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -119,7 +125,7 @@ def test_installed(install):
         ("stil", "No policy is called 'stil'. Did you mean 'still'?"),
         ("q", "No policy is called 'q'. Available: expert, novice, random, still, zero."),
         ("policy.py", "No policy is called 'policy.py'."),
-        ("", "No policy is called ''."),
+        ("g:/a.pt", f"{UNKNOWN} If g: is a scheme, install its provider. Or write"),
     ],
 )
 def test_unknown(install, text, problem):

@@ -41,6 +41,10 @@ def header(text: bytes) -> bytes:
     [
         (b"", "is damaged"),
         (b"nonsense and more of it", "is damaged"),
+        (header(b"{'descr': ('''"), "is damaged"),
+        (header(b"{'descr': '<f4' 'fortran_order'"), "is damaged"),
+        (header(b"(" * 100), "is damaged"),
+        (header(b"{'descr': [], 'fortran_order': False, 'shape': (1,), }"), "is damaged"),
         (header(b"{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1), }"), "content does"),
         (
             header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000, 9), }"),
@@ -88,3 +92,24 @@ def test_what_is_no_file(place):
     for number in (0, 1):
         with pytest.raises(RunDirectoryError, match=r"regular file|damaged|cannot be read"):
             read_actions(place, number)
+
+
+def test_a_file_that_only_seems_large(place):
+    path = place / "actions" / "0.npy"
+    path.write_bytes(header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999,), }"))
+    os.truncate(path, 2**40)  # sparse: a terabyte that takes no room
+    with pytest.raises(RunDirectoryError, match="1,099,511,627,776 bytes, more than an episode"):
+        read_actions(place, 0)
+
+
+def test_links_are_not_followed(place, tmp_path_factory):
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    np.save(elsewhere / "0.npy", np.zeros((2, 2)))
+    (place / "actions" / "0.npy").symlink_to(elsewhere / "0.npy")
+    with pytest.raises(RunDirectoryError, match="cannot be read"):
+        read_actions(place, 0)
+    (place / "actions" / "0.npy").unlink()
+    (place / "actions").rmdir()
+    (place / "actions").symlink_to(elsewhere)
+    with pytest.raises(RunDirectoryError, match="cannot be read"):
+        read_actions(place, 0)

@@ -14,8 +14,7 @@ from support.run_tools import WALK, WALKERS
 import envhub
 from envhub import evaluate
 from envhub.errors import RunDirectoryError
-from envhub.results.manifest import check_same, describe_policy, foresee_policy, hash_protocol
-from envhub.types import FileSource, PolicySource
+from envhub.results.manifest import check_same, hash_protocol
 
 
 class Still:
@@ -28,16 +27,6 @@ class Still:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "run"
-
-
-def test_files_that_a_policys_arguments_name_are_hashed_also_in_lists(tmp_path):
-    file = tmp_path / "weights"
-    file.write_text("1")
-    args = {"a": str(file), "b": [3, str(file)], "c": {"d": [str(file)], "e": "no file"}}
-    described = describe_policy(Still(), Still(), args)
-    assert described["args"] == args
-    assert list(described["files"]) == ["a", "b[1]", "c.d[0]"]
-    assert len(set(described["files"].values())) == 1
 
 
 def test_conventions_are_part_of_the_protocol():
@@ -183,24 +172,3 @@ def test_another_question(dotted, value, said):
         check_same(MANIFEST, changed(dotted, value), Path("run"))
     assert said in str(caught.value)
     assert str(caught.value).endswith(", or start a new run in another directory.")
-
-
-def test_a_policy_before_the_benchmark_is_known(tmp_path):
-    """What is foreseen is what is said later on."""
-    file = tmp_path / "policy.py"
-    file.write_text("")
-    (tmp_path / "weights").write_text("")
-    args = {"weights": str(tmp_path / "weights"), "no": "where", "odd": "\0", "size": 1}
-    module = FileSource(str(tmp_path), "policy.py", "p", "p")
-    for text in (str(file), f"{file}:make_other"):
-        said = describe_policy(text, PolicySource(module, "make_other", args), args)
-        assert foresee_policy(text, args).items() <= said.items()
-        assert list(said["files"]) == ["weights"]
-        assert said["sha256"]
-
-
-def test_a_policy_of_the_benchmark_is_named_and_not_a_path(tmp_path):
-    module = FileSource(str(tmp_path), "env.py", "p", "p")
-    said = describe_policy("expert", PolicySource(module, "make_expert"), {})
-    assert (said["ref"], said["path"], said["sha256"]) == ("expert", None, None)
-    assert foresee_policy("expert", {}).items() <= said.items()

@@ -121,6 +121,8 @@ def test_without_pyav(monkeypatch):
         (np.zeros((4, 4), np.uint8), "rgb_array", "returned 4x4 uint8"),
         (np.zeros((4, 4, 3)), "rgb_array", "returned 4x4x3 float64"),
         (np.zeros((4, 4, 4), np.uint8), "rgb_array", "returned 4x4x4 uint8"),
+        (np.zeros((0, 4, 3), np.uint8), "rgb_array", "a frame of 0 x 4; each side must be 1 to"),
+        (np.zeros((1, 9_000_000, 3), np.uint8), "rgb_array", "a frame of 1 x 9000000; each side"),
     ],
 )
 def test_what_is_no_picture(frame, mode, said):

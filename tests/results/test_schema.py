@@ -243,6 +243,9 @@ NAMED_BY_OTHERS = {
 }
 ONLY_CHECKPOINT = {f"policy.checkpoint.{name}" for name in ("repo", "commit", "files", "models")}
 ONLY_CHECKPOINT |= {f"policy.checkpoint.models.{name}" for name in ("repo", "commit", "files")}
+ONLY_PROVIDED = {
+    f"policy.provided.{name}" for name in ("scheme", "package", "version", "files", "details")
+}
 ONLY_OUTLIERS = {
     f"policy.outliers.{name}" for name in ("task", "feature", "index", "value", "statistics")
 }
@@ -287,7 +290,7 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    absent = ("benchmark.package", *ONLY_CHECKPOINT, *ONLY_OUTLIERS, *ONLY_HUB)
+    absent = ("benchmark.package", *ONLY_CHECKPOINT, *ONLY_PROVIDED, *ONLY_OUTLIERS, *ONLY_HUB)
     compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}

@@ -15,6 +15,7 @@ from support.needs import SANDBOXES
 from support.wheels import make_wheel, pin, serving, stand_ins
 
 import envhub
+from envhub.directories import RUNTIMES, is_whole
 from envhub.errors import (
     ContractError,
     ExitCode,
@@ -28,7 +29,6 @@ from envhub.evaluation.run import resume_run
 from envhub.options import Limits
 from envhub.refs import PathRef
 from envhub.results.seal import seal
-from envhub.runtime import build_cache
 from envhub.runtime.provision import provision
 from envhub.sources.find import locate
 from envhub.types import HERE, PluginSource
@@ -263,7 +263,7 @@ def test_a_damaged_runtime_is_built_again(real_runtimes, gadget):
     assert noted[1].startswith("Building the runtime of gadget (8 packages)")
     assert Path(found.python).parents[2] == place
     assert module.exists()
-    assert build_cache.is_whole(place)
+    assert is_whole(RUNTIMES, place.name)
 
 
 def test_building_shows_packages_and_megabytes(tmp_path, gadget, only_index, monkeypatch):

@@ -41,20 +41,10 @@ def chosen(**given: str) -> dict[str, str]:
             {"PIP_EXTRA_INDEX_URL": "https://a  https://b"},
             {"UV_INDEX": "https://a https://b", "UV_INDEX_STRATEGY": "unsafe-best-match"},
         ),
-        ({"PIP_FIND_LINKS": "/a /b"}, {"UV_FIND_LINKS": "/a,/b"}),
-        ({"PIP_NO_INDEX": "1"}, {"UV_NO_INDEX": "1"}),
-        ({"PIP_NO_INDEX": "false"}, {}),
         ({"PIP_CERT": "/c"}, {"SSL_CERT_FILE": "/c"}),
         ({"PIP_CERT": "/c", "SSL_CERT_FILE": "/d"}, {"SSL_CERT_FILE": "/d"}),
-        ({"PIP_PROXY": "http://p"}, {"HTTP_PROXY": "http://p", "HTTPS_PROXY": "http://p"}),
-        (
-            {"PIP_PROXY": "http://p", "https_proxy": "http://q"},
-            {"HTTP_PROXY": "http://p", "https_proxy": "http://q"},
-        ),
-        ({"PIP_TRUSTED_HOST": "h"}, {"UV_INSECURE_HOST": "h"}),
-        ({"PIP_DEFAULT_TIMEOUT": "60"}, {"UV_HTTP_TIMEOUT": "60"}),
-        ({"PIP_KEYRING_PROVIDER": "import"}, {}),
-        ({"PIP_KEYRING_PROVIDER": "subprocess"}, {"UV_KEYRING_PROVIDER": "subprocess"}),
+        # Nothing else of pip's is translated: uv has settings of its own for it.
+        ({"PIP_FIND_LINKS": "/a", "PIP_NO_INDEX": "1", "PIP_PROXY": "p", "PIP_TIMEOUT": "9"}, {}),
         # uv's own settings of indexes are not mixed with pip's.
         ({"PIP_INDEX_URL": "a", "UV_FIND_LINKS": "/b"}, {"UV_FIND_LINKS": "/b"}),
         # What would change what is installed, and secrets of others.

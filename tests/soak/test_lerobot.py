@@ -36,7 +36,7 @@ def made(_newest, tmp_path_factory):
 
 
 def test_everything_that_holds_for_the_older_version():
-    file = TESTS / "policies" / "test_lerobot.py"
+    file = TESTS / "plugins/lerobot/test_policy.py"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file],
         capture_output=True, text=True, check=False, cwd=TESTS.parent,

@@ -52,6 +52,13 @@ def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
     assert store.load("me/env", ref.revision) is None
 
 
+def test_a_state_directory_that_cannot_be_written_leaves_a_commit_unknown(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "file"))
+    store.remember("me/env", "0" * 40, store.Known("digest"))
+    assert store.recall("me/env", "0" * 40) is None
+
+
 def test_links_in_a_poisoned_store_are_seen_and_not_followed(hub, ref, tmp_path):
     """What they lead to is neither run nor made readable when the copy is removed."""
     outside = tmp_path / "outside"

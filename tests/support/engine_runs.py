@@ -5,7 +5,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,25 @@ from envhub.evaluation.plan import make_plan, select
 from envhub.host.remote import RemoteEnv
 from envhub.loader import load_file
 from envhub.options import Limits
-from envhub.policies.contract import Context, make_rng
-from envhub.policies.find import find_policy
+from envhub.policies.find import find_policy, read_policy
+from envhub.policies.kinds import OfFile
 from envhub.records import EpisodeRecord
 from envhub.sources.find import find_source
 from envhub.types import Confinement, WorkerSpec
 from envhub.wire.messages import Loaded
+from envhub.worker.policy.contract import Context, make_rng
 from support.paths import ASSETS
 from support.processes import descendants, kill
 from support.sources import confined
 
 WALKERS = f"{ASSETS}/engine_policies/walkers.py"
 PATIENT = Limits(start=60, reset=60, step=60, act=60, close=20)
+
+
+class InWorkers(OfFile):
+    """A file whose policy workers make, as they do one of the benchmark."""
+
+    acts_in = "worker"
 
 
 @dataclass(frozen=True)
@@ -85,16 +92,16 @@ def play(
         seed=seed,
         max_steps=max_steps,
     )
-    if isinstance(policy, str):
-        policy, own = find_policy(policy, benchmark, source, policy_args)
-        in_worker = in_worker or own
+    args = policy_args if isinstance(policy, str) else {}
+    policy = find_policy(read_policy(policy, args), benchmark)
+    if in_worker:
+        policy = InWorkers(**{f.name: getattr(policy, f.name) for f in fields(policy)})
     job = Job(
         spec=WorkerSpec(source, env_args or {}, limits, max_steps),
         benchmark=benchmark,
         plan=plan,
         episodes=plan.episodes,
         policy=policy,
-        in_worker=in_worker,
         workers=workers,
         retries=retries,
         logs=logs,

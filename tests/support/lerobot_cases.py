@@ -23,6 +23,8 @@ from types import SimpleNamespace
 import lerobot
 import numpy as np
 import torch
+from envhub_lerobot.acting import Chunk
+from envhub_lerobot.policy import make_policy
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
@@ -32,10 +34,8 @@ import envhub
 from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
 from envhub.observations import to_lerobot
-from envhub.policies.acting import Chunk
-from envhub.policies.caller import PolicyCaller
-from envhub.policies.contract import Context, make_rng
-from envhub.policies.lerobot import make_policy
+from envhub.worker.policy.caller import PolicyCaller
+from envhub.worker.policy.contract import Context, make_rng
 
 TASK = "lerobot_walk"
 SEEDS = range(6)
@@ -400,7 +400,7 @@ def outliers(directory: Path, make_env) -> dict[str, list[dict[str, object]]]:
 
 def draws() -> dict[str, object]:
     """Draws that have no rows."""
-    from envhub.policies.draws import start_stream, streams_of
+    from envhub_lerobot.draws import start_stream, streams_of
 
     answers: dict[str, object] = {}
     for name, draw in {

@@ -39,7 +39,8 @@ def made_once(factory: pytest.TempPathFactory, script: str, *arguments: object) 
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
             command = [lerobot_python(), TESTS / "support" / script, place, *arguments]
-            paths = os.pathsep.join(map(str, (TESTS.parent, TESTS)))
+            plugin = TESTS.parent / "plugins/lerobot"
+            paths = os.pathsep.join(map(str, (TESTS.parent, plugin, TESTS)))
             variables = {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1"}
             subprocess.run(command, env=variables, check=True, capture_output=True)
     return place

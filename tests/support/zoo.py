@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from envhub.check import CHECKS
 from support.paths import ASSETS
-from support.run_tools import ENVHUB, variables
+from support.run_tools import envhub
 
 ZOO = ASSETS / "zoo"
 GOOD = ("good", "good-ending", "good-context")
@@ -24,18 +23,11 @@ INLINE = tuple(c.name for c in CHECKS if c.name not in {*FILES, *PROCESSES})
 
 def check(ref: Path | str, *arguments: str) -> tuple[int, dict[str, Any]]:
     """Run `envhub check --quick --json`; return its exit code and its answer."""
-    argv = [ENVHUB, "check", str(ref), "--quick", "--json", *arguments]
+    argv = ["check", str(ref), "--quick", "--json", *arguments]
     path = {"TMPDIR": os.environ["TMPDIR"]} if "TMPDIR" in os.environ else {}
-    done = subprocess.run(
-        argv,
-        cwd=ASSETS,
-        env=variables(**path),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode in (0, 1), done.stderr
-    return done.returncode, json.loads(done.stdout)
+    done = envhub(*argv, **path)
+    assert done.code in (0, 1), done.err
+    return done.code, json.loads(done.out)
 
 
 def failures(answer: dict[str, Any], task: str | None = None) -> list[str]:

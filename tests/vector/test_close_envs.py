@@ -8,7 +8,7 @@ from support.reaching import Batched, QuacksLikeVectorEnv, Reach
 
 import envhub
 from envhub.vector.close_envs import close_envs
-from envhub.worker.normalize import normalize
+from envhub.wire.normalize import normalize
 
 
 class Stubborn(Reach):

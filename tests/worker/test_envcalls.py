@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from envhub.errors import ContractError
-from envhub.worker.envcalls import success_of, take_step
+from envhub.wire.outcomes import success_of
+from envhub.worker.envcalls import take_step
 
 
 class Returning(gym.Env):

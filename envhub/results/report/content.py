@@ -23,6 +23,7 @@ from envhub.results.report import details
 from envhub.results.report.drawing import CELL, histogram, kind, strip, whisker
 from envhub.results.run import Run
 from envhub.results.summary import Line
+from envhub.text import pluralize
 
 _MOST_ERRORS = 200
 """Errors whose text is kept in the page; of the others the type."""
@@ -125,7 +126,7 @@ def describe_strip(records: Sequence[EpisodeRecord]) -> str:
     """Describe a strip of episodes in a sentence, for those who cannot see it."""
     counted = Counter(map(kind, records))
     if counted["unknown"] and not counted["success"]:
-        return f"{len(records)} episodes; success is not reported."
+        return f"{pluralize(len(records), 'episode')}; success is not reported."
     text = f"{counted['success']} of {len(records)} succeeded"
     failed = [str(record.episode) for record in records if kind(record) == "failure"]
     if failed:
@@ -150,10 +151,11 @@ def notes(records: Sequence[EpisodeRecord], plan: Mapping[str, Any]) -> list[str
         said.append(f"{len(late)} of {len(failures)} failures ended at the horizon.")
     outside = sum(record.out_of_bounds > 0 for record in records)
     if outside:
-        said.append(f"{outside} episodes had actions outside the action space.")
+        said.append(f"{pluralize(outside, 'episode')} had actions outside the action space.")
     again = sum(record.attempts > 1 for record in records)
     if again:
-        said.append(f"{again} episodes were played again after an error of the env.")
+        was = "was" if again == 1 else "were"
+        said.append(f"{pluralize(again, 'episode')} {was} played again after an error of the env.")
     return said
 
 

@@ -9,6 +9,7 @@ from envhub.results.paste import describe_episodes, describe_policy
 from envhub.results.report.drawing import whisker
 from envhub.results.report.templates import render_page
 from envhub.results.run import Run, open_run
+from envhub.text import pluralize
 
 
 def holds_runs(directory: Path) -> bool:
@@ -37,7 +38,7 @@ def render_index(directory: Path, page: Path) -> str:
                 unreadable.append((path.name, str(problem)))
     return render_page(
         "index.html",
-        title=f"{len(runs)} runs in {directory}",
+        title=f"{pluralize(len(runs), 'run')} in {directory}",
         directory=str(directory),
         runs=runs,
         groups=_groups(runs, page),

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import leaf_keys, leaves
 from envhub.worker.check.notes import Notes, describe
 from envhub.worker.check.subject import Subject
 from envhub.worker.envcalls import take_reset, take_step
 from envhub.worker.leaves import observers
-from envhub.worker.normalize import AnyEnv
 
 RENDER_LEAF = "render_leaf"
 """The key of `metadata` with which an env says which leaf of the observation `render` shows."""

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from envhub.errors import ContractError
+from envhub.wire.normalize import AnyEnv
+from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import leaves
 from envhub.wire.values import NotPortable, portable
 from envhub.worker.attributes import description_of
 from envhub.worker.check.notes import Notes, describe
 from envhub.worker.check.subject import Subject
 from envhub.worker.check.values import check_observation
-from envhub.worker.envcalls import outcome_of, success_of, take_reset
+from envhub.worker.envcalls import outcome_of, take_reset
 from envhub.worker.leaves import observers
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.published import EnvOfVector
 
 _SUCCESSES = ("is_success", "success")

@@ -8,11 +8,11 @@ from typing import Any
 
 from envhub.errors import EnvHubError
 from envhub.observations import features
+from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import encode_space
 from envhub.worker.attributes import horizon_of
 from envhub.worker.check.notes import Notes, describe
 from envhub.worker.check.subject import Subject
-from envhub.worker.normalize import AnyEnv
 
 _SIMULATORS = (
     "bddl", "dm_control", "genesis", "gym_aloha", "gym_pusht", "gymnasium_robotics", "isaaclab",

@@ -8,13 +8,14 @@ import numpy as np
 
 from envhub.errors import ContractError
 from envhub.wire.messages import TraceStep
+from envhub.wire.normalize import AnyEnv
+from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import leaves
 from envhub.wire.traces import first_difference
 from envhub.worker.check.notes import Notes
 from envhub.worker.check.subject import Subject
-from envhub.worker.envcalls import success_of, take_reset, take_step
+from envhub.worker.envcalls import take_reset, take_step
 from envhub.worker.leaves import observers, readers
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.randomness import seed_shared_generators
 
 OUTCOME = "reward, flags or success"

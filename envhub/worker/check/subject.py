@@ -8,10 +8,10 @@ from typing import Any
 
 from envhub.declarations import Task
 from envhub.plugins import Plugins
+from envhub.wire.normalize import AnyEnv
 from envhub.worker.attributes import description_of
 from envhub.worker.benchmark import LoadedBenchmark
 from envhub.worker.check.notes import Notes, describe
-from envhub.worker.normalize import AnyEnv
 from envhub.worker.published import PublishedBenchmark
 
 _ACTIONS = 20_260

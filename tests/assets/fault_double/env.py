@@ -185,6 +185,15 @@ def makes_envs_for_ever():
         send(frames)
 
 
+def makes_other_envs_for_ever():
+    """Each in time, none twice: together they take longer than all of a file may."""
+    count = 0
+    while True:
+        send(framed(encode(Making(1, f"task-{count}"))))
+        count += 1
+        time.sleep(0.05)
+
+
 def answers_twice():
     send_and_sleep(answer() * 2)
 

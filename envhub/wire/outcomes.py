@@ -1,0 +1,40 @@
+"""Reading a step's success and numbers, in a worker and in the host alike."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from envhub.errors import ContractError
+
+
+def success_of(info: Any) -> bool | None:
+    """Read the success from `info`: a bool, 0 or 1, or an array of one of them.
+
+    Published environments report `is_success`, many others `success`.
+
+    Returns:
+        None if the env reports neither.
+    """
+    if type(info) is not dict and not isinstance(info, Mapping):
+        raise ContractError(f"info must be a mapping, found {type(info).__name__}.")
+    value = info.get("is_success", info.get("success"))
+    if value is None or isinstance(value, bool):
+        return value
+    number = number_of(value)
+    if number not in (0, 1):
+        raise ContractError(f"info['is_success'] must be a bool, 0 or 1, found {value!r}.")
+    return bool(number)
+
+
+def number_of(value: Any) -> float | None:
+    """Return the only number of a value, else None."""
+    if isinstance(value, bool | int | float):
+        return value
+    # Tensors may be on another device or part of a graph, where numpy cannot read them.
+    detached = value.detach().cpu() if hasattr(value, "detach") else value
+    try:
+        array = np.asarray(detached)
+    except (TypeError, ValueError):  # e.g. a list whose rows differ in length
+        return None
+    return array.item() if array.size == 1 and array.dtype.kind in "biuf" else None

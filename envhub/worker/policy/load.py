@@ -1,0 +1,101 @@
+"""Makes a policy, in a worker or in the policy's own process."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from envhub.declarations import Benchmark
+from envhub.errors import ContractError
+from envhub.loader import load_object, load_source
+from envhub.types import FileSource, PolicySource
+from envhub.wire.messages import EpisodeInfo
+from envhub.wire.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
+from envhub.worker.policy.caller import PolicyCaller
+from envhub.worker.policy.contract import Context, make_rng
+
+R = TypeVar("R")
+
+
+def make_caller(
+    source: PolicySource | Callable[..., object], benchmark: Benchmark, spaces: Spaces
+) -> PolicyCaller:
+    """Make a policy.
+
+    Args:
+        source: The place of its factory, or the factory of a program.
+        benchmark: The benchmark that it acts in.
+        spaces: The spaces of raw observations and of actions.
+    """
+    factory: Any = _find_factory(source) if isinstance(source, PolicySource) else source
+    if not callable(factory):
+        assert isinstance(source, PolicySource)
+        type_name = type(factory).__name__
+        raise ContractError(
+            f"{source.name!r} is a {type_name}, not a function that makes a policy."
+        )
+    args = source.args if isinstance(source, PolicySource) else {}
+    made = factory(benchmark, *spaces, **args)
+    return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1])
+
+
+class ObservationView:
+    """The part of observations that a policy sees: all leaves, or those that it needs."""
+
+    def __init__(self, space: AnySpace, needs: Collection[str] | None) -> None:
+        every = [leaf.path for leaf in leaves(space)]
+        self.paths = tuple(path for path in every if needs is None or path in needs)
+        named = {path: path for path in self.paths}
+        # The keys of leaves that the policy does not see are left out.
+        self._outline = outline_of(space) if len(named) == len(every) else _nested(named)
+        self._flat = self._outline == named
+
+    def of(self, values: dict[str, Any]) -> Any:
+        """Build an observation from the values of its leaves."""
+        return values if self._flat else unflatten(self._outline, values)
+
+    def batch(self, rows: Sequence[R], value: Callable[[R, str], Any]) -> Any:
+        """Build a batch of observations; texts are lists.
+
+        Args:
+            rows: The envs.
+            value: Returns the value of an env at a leaf.
+        """
+        return self.of({path: _stack([value(row, path) for row in rows]) for path in self.paths})
+
+
+def context_of(info: EpisodeInfo, instruction: str | None = None) -> Context:
+    """Make the context of an episode that begins.
+
+    Args:
+        info: The episode, as the host knows it.
+        instruction: The instruction that the env gave since then; None: the host knows it.
+    """
+    description, rng = instruction or info.description, make_rng(info.seed, info.task)
+    return Context(info.suite, info.task, description, info.index, info.seed, rng=rng)
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    part: dict[str, Any] = {}
+    for path, value in values.items():
+        *parents, last = path.split("/")
+        inner = part
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = value
+    return part
+
+
+def _stack(values: list[Any]) -> Any:
+    return values if isinstance(values[0], str) else np.array(values)
+
+
+def _find_factory(policy: PolicySource) -> object:
+    module = policy.module
+    if not isinstance(module, FileSource):
+        return load_object(f"{module}:{policy.name}", None, confined=policy.confined)
+    declaring = load_source(module)
+    if not hasattr(declaring, policy.name):
+        signature = f"{policy.name}(benchmark, observation_space, action_space)"
+        raise ContractError(f"{module.file} has no function {signature} that makes a policy.")
+    return load_object(f":{policy.name}", declaring, confined=policy.confined)

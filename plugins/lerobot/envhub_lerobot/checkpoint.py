@@ -1,0 +1,211 @@
+"""From `--policy lerobot:...` to the checked files of a checkpoint. Runs in the host.
+
+A checkpoint is safetensors and JSON: data that is read, and no code that is run. So nobody has to
+agree to it as to a benchmark's code.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from envhub.errors import ContractError, UsageError
+from envhub.files import expand_home
+from envhub.policies.provider import Say
+from envhub.refs import HubRef
+from envhub.sources.fetch import obtain_files, resolve
+from envhub.sources.fingerprint import hash_file
+from envhub.sources.hub import Hub
+from envhub.sources.profiles import CHECKPOINT, Profile
+from envhub.sources.store import Stored
+from envhub_lerobot.sidecar import read_sidecar
+
+PREFIX = "lerobot:"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+_PICKLES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
+_REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
+_MAX_JSON = 16 * 2**20
+_POINTER = b"version https://git-lfs"
+_LARGE = 50 * 10**6
+"""Bytes of a download from which its progress is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The files of a checkpoint."""
+
+    directory: Path
+    """Absolute."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The hash of each file that is read, by its name."""
+    repo: str | None = None
+    """The repository of the Hub that it comes from."""
+    commit: str | None = None
+
+    @property
+    def place(self) -> str:
+        """What names it from any directory, after `lerobot:`."""
+        return str(self.directory) if self.repo is None else f"{self.repo}@{self.commit}"
+
+
+def find_checkpoint(
+    text: str, *, private: bool = False, progress: Say = lambda _: None
+) -> Checkpoint:
+    """Return the checkpoint that `--policy lerobot:...` names; fetch it from the Hub first.
+
+    Args:
+        text: `lerobot:DIRECTORY` or `lerobot:owner/repo@<commit>`.
+        private: Whether to send the user's token.
+        progress: Receives a line for each part of a long download.
+
+    Raises:
+        UsageError: It does not exist, or is not pinned.
+        SourceError: It cannot be fetched, or differs from its commit.
+        ContractError: It is not one that can be evaluated.
+    """
+    place = text.removeprefix(PREFIX)
+    if not place.strip():
+        raise UsageError(
+            f"{text} names no checkpoint: write lerobot:./directory or lerobot:owner/repo@<commit>."
+        )
+    directory = expand_home(place)
+    local = place.startswith(("./", "../", "/", "~", "."))
+    repo, at, revision = place.partition("@")
+    if local or not (at or _REPO.fullmatch(place)):
+        return read_checkpoint(directory)
+    if not _REPO.fullmatch(repo):
+        raise UsageError(f"{text} is not a checkpoint: write lerobot:owner/repo@<commit>.")
+    owner, _, name = repo.partition("/")
+    ref = HubRef(owner, name, revision or None, "")
+    if not ref.pinned:
+        raise _unpinned(text, ref, directory, private=private)
+    return _fetched(ref, private, progress)
+
+
+def _fetched(ref: HubRef, private: bool, progress: Say) -> Checkpoint:  # noqa: FBT001
+    stored = fetch_files(ref, CHECKPOINT, private=private, progress=progress)
+    proven = {path: f"sha256:{file.sha256}" for path, file in stored.manifest.files.items()}
+    read = read_checkpoint(stored.directory, proven)
+    return replace(read, repo=ref.repo_id, commit=ref.revision)
+
+
+def fetch_files(ref: HubRef, profile: Profile, *, private: bool, progress: Say) -> Stored:
+    """Return the stored files of a commit, every byte checked; tell a long download."""
+    shown = -1
+
+    def on_progress(files: int, all_files: int, done: int, total: int) -> None:
+        nonlocal shown
+        tenth = 10 * done // max(total, 1)
+        if total >= _LARGE and tenth != shown:
+            shown = tenth
+            size = f"{done / 10**6:,.0f} of {total / 10**6:,.0f} MB"
+            progress(f"Fetching the {profile.kind} {ref.repo_id}: {size}")
+
+    return obtain_files(ref, profile, private=private, on_progress=on_progress)
+
+
+def _unpinned(text: str, ref: HubRef, directory: Path, *, private: bool) -> UsageError:
+    if ref.revision is None and directory.is_dir():
+        return UsageError(
+            f"{text} means a repository of the Hub; for the local directory write "
+            f"{PREFIX}./{ref.repo_id}."
+        )
+    commit = resolve(ref, Hub(private=private)).commit
+    return UsageError(
+        f"{text} can move. Name the commit that it means now: {PREFIX}{ref.repo_id}@{commit}"
+    )
+
+
+def read_checkpoint(directory: Path, proven: Mapping[str, str] | None = None) -> Checkpoint:
+    """Check the files of a checkpoint in a local directory.
+
+    Args:
+        directory: The directory.
+        proven: The hashes of its files, if somebody has read the gigabytes already.
+
+    Raises:
+        UsageError: There is no such directory, or a file is missing.
+        ContractError: A file is not as it should be.
+    """
+    if not directory.is_dir():
+        raise UsageError(f"{PREFIX}{directory} is not a directory. Check the path.")
+    names = sorted(path.name for path in directory.iterdir() if path.is_file())
+    config = _read_json(directory, CONFIG, names)
+    if not isinstance(config.get("type"), str):
+        raise ContractError(
+            f"{directory / CONFIG} names no type of policy: it is not LeRobot's. Checkpoints of "
+            "LeRobot are usually in a directory pretrained_model."
+        )
+    _check_weights(directory, config, names)
+    missing = [name for name in PROCESSORS if name not in names]
+    if missing:
+        raise ContractError(
+            f"{directory} has no {missing[0]}: it is of LeRobot before 0.4, and would run without "
+            "normalization. Convert it: python -m lerobot.processor.migrate_policy_normalization "
+            f"--pretrained-path {directory}"
+        )
+    for name in PROCESSORS:
+        _check_steps(directory, name, names)
+    read_sidecar(directory)
+    files = [name for name in names if name.endswith((".json", ".safetensors"))]
+    hashes = {name: proven[name] if proven else hash_file(directory / name) for name in files}
+    return Checkpoint(directory.resolve(), hashes)
+
+
+def _read_json(directory: Path, name: str, names: list[str]) -> dict[str, Any]:
+    if name not in names:
+        raise UsageError(
+            f"{directory} has no {name}: it is not a checkpoint of LeRobot. Name the directory "
+            "that has it, usually pretrained_model."
+        )
+    path = directory / name
+    try:
+        if path.stat().st_size > _MAX_JSON:
+            raise ValueError("it is too large")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as exc:
+        raise ContractError(f"{path} cannot be read as JSON: {exc}.") from exc
+    if not isinstance(content, dict):
+        raise ContractError(f"{path} is not a JSON object.")
+    return content
+
+
+def _check_weights(directory: Path, config: Mapping[str, Any], names: list[str]) -> None:
+    if WEIGHTS in names:
+        with (directory / WEIGHTS).open("rb") as file:
+            head = file.read(64)
+        if head.startswith(_POINTER):
+            raise ContractError(
+                f"{directory / WEIGHTS} is a Git LFS pointer, not the weights. Run: git lfs pull"
+            )
+        if head[8:9] != b"{":
+            raise ContractError(f"{directory / WEIGHTS} is not a safetensors file.")
+        return
+    if config.get("use_peft") or "adapter_config.json" in names:
+        raise ContractError(
+            f"{directory} holds PEFT adapters for another model. Merge them into the model and "
+            "save that."
+        )
+    pickles = [name for name in names if name.endswith(_PICKLES)]
+    if pickles:
+        raise ContractError(
+            f"{directory} has {pickles[0]}, a pickle, which can run code when it is loaded. Save "
+            f"the weights as {WEIGHTS}."
+        )
+    raise UsageError(f"{directory} has no {WEIGHTS}.")
+
+
+def _check_steps(directory: Path, name: str, names: list[str]) -> None:
+    """Refuse processors whose steps are not LeRobot's own."""
+    steps = _read_json(directory, name, names).get("steps", [])
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise ContractError(f"{directory / name} has no list of steps.")
+    for step in steps:
+        if not isinstance(step.get("registry_name"), str):
+            raise ContractError(
+                f"{directory / name} has a step that names a Python class, "
+                f"{str(step.get('class'))[:80]!r}. Only LeRobot's registered steps are loaded."
+            )

@@ -1,0 +1,417 @@
+"""A LeRobot checkpoint as a policy: made in a process whose interpreter has LeRobot and torch.
+
+The checkpoint's files are local, and were checked by the host: safetensors and JSON only. LeRobot
+0.4.4 and later have the functions that are called here.
+"""
+
+import copy
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from envhub.conventions import Convention, Conventions, read_conventions
+from envhub.declarations import Benchmark
+from envhub.errors import ContractError
+from envhub.types import Outlier
+from envhub.worker.policy.contract import Context
+from envhub_lerobot.acting import check_batch, make_acting, way_of
+from envhub_lerobot.features import Inputs, check_state, compare, match, read_rename
+from envhub_lerobot.hub_names import replace_names
+from envhub_lerobot.outliers import OutlierFinder, state_statistics
+from envhub_lerobot.sidecar import read_sidecar
+
+_PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+_SHOWN = 3
+"""Names of weights that an error shows."""
+
+
+class LeRobotPolicy:
+    """Acts with a checkpoint, for episodes whose calls are mixed.
+
+    `envhub.evaluate` calls `for_spaces` of an object that it is given. In a loop of your own, call
+    `start` with a `Context` when an episode begins, and `act` with a batch from
+    `envhub.observations.to_lerobot` and the contexts of its rows.
+    """
+
+    format = "lerobot"
+    provided: Any = None
+    """A `ProvidedInfo` of the files that it was loaded from, if a program loaded it: a run records
+    them."""
+
+    def __init__(
+        self,
+        policy: Any,
+        processors: tuple[Any, Any],
+        inputs: Inputs,
+        batch: int,
+        remarks: tuple[str, ...] = (),
+        conventions: Conventions | None = None,
+    ) -> None:
+        config = policy.config
+        self.conventions = conventions or {}
+        self.batch = batch
+        self.needs = inputs.needs
+        self.about = {
+            "type": str(config.type),
+            "way": way_of(config),
+            "device": str(config.device),
+            "lerobot": _version(),
+        }
+        self.remarks = remarks
+        self._inputs = inputs
+        self._preprocess, postprocess = processors
+        states = [key for key in config.input_features if "image" not in key]
+        self._statistics = state_statistics(self._preprocess.steps, states)
+        self._outliers = OutlierFinder(self._statistics)
+        self._acting = make_acting(policy, postprocess, batch)
+
+    def for_spaces(
+        self, benchmark: Benchmark, observation_space: Any, action_space: Any
+    ) -> "LeRobotPolicy":
+        """Return the same policy for a benchmark, compared with its spaces.
+
+        Raises:
+            ContractError: The checkpoint does not fit the benchmark.
+        """
+        made = copy.copy(self)
+        before = self._inputs
+        made._inputs = fit(before.config, benchmark, observation_space, action_space, before.rename)
+        made.needs = made._inputs.needs
+        made._outliers = OutlierFinder(self._statistics)  # each run is told of its own
+        return made
+
+    def check_space(self, space: Any) -> None:
+        """Compare the checkpoint's inputs with the observations of a benchmark's own conversion."""
+        self._inputs = compare(self._inputs.config, space, self._inputs.rename, self._inputs.name)
+
+    def start(self, episode: Context) -> None:
+        """Prepare an episode's memory."""
+        self._acting.start(episode)
+
+    def act(self, obs: Any, episodes: Sequence[Context]) -> list[Any]:
+        """Return a chunk of actions per row.
+
+        Args:
+            obs: A batch of observations under LeRobot's names, with the texts `task`.
+            episodes: The episode of each row, which was started.
+        """
+        import torch
+
+        names, size = self._names(obs), self.batch
+        with torch.inference_mode():
+            frames = [self._frame(obs, row, e, names) for row, e in enumerate(episodes)]
+            parts = (slice(at, at + size) for at in range(0, len(episodes), size))
+            return [c for part in parts for c in self._acting.act(frames[part], episodes[part])]
+
+    def take_outliers(self) -> tuple[Outlier, ...]:
+        """Return the numbers far outside the checkpoint's statistics that were met since."""
+        return self._outliers.take()
+
+    def _names(self, obs: Any) -> Mapping[str, str]:
+        """Return the observation's name of each input, of observations that nobody compared too."""
+        if self._inputs.names:
+            return self._inputs.names
+        shapes = {key: tuple(value.shape[1:]) for key, value in obs.items() if key != "task"}
+        return match(self._inputs.config, shapes, self._inputs.rename, "the observation")
+
+    def _frame(self, obs: Any, row: int, episode: Context, names: Mapping[str, str]) -> Any:
+        """Preprocess one row, as LeRobot's loop over one env does."""
+        frame = {theirs: obs[ours][row : row + 1] for ours, theirs in names.items()}
+        self._outliers.look(frame, episode)
+        return self._preprocess({**frame, "task": [obs["task"][row]]})
+
+
+def make_policy(
+    benchmark: Benchmark,
+    observation_space: Any,
+    action_space: Any,
+    directory: str,
+    batch: int = 1,
+    device: str | None = None,
+    n_action_steps: int | None = None,
+    threads: int = 1,
+    rename: str = "",
+    conventions: str | Mapping[str, Convention] = "",
+    models: Mapping[str, str] | None = None,
+) -> LeRobotPolicy:
+    """Make a policy of a checkpoint.
+
+    Args:
+        benchmark: The benchmark that it is evaluated on.
+        observation_space: The space of raw observations.
+        action_space: The space of actions.
+        directory: The checkpoint's files.
+        batch: Rows of every call of the network; 1: bit-equal to LeRobot's own use.
+        device: Such as `cuda:1`; None: the checkpoint's, or the CPU where that is not available.
+        n_action_steps: Actions of a chunk that are executed; None: the checkpoint's number.
+        threads: Threads of torch.
+        rename: The benchmark's names of features and the checkpoint's, `ours=theirs,...`.
+        conventions: What it was trained with, `key=value,...`; before those of its `envhub.json`.
+        models: The local directories of the models that the checkpoint names, by their names.
+
+    Raises:
+        ContractError: The checkpoint cannot be loaded, or does not fit the benchmark.
+    """
+    batch, threads = _whole("batch", batch), _whole("threads", threads)
+    os.environ["HF_HUB_OFFLINE"] = "1"  # what is not there is an error, not a download
+    logging.getLogger().setLevel(logging.WARNING)
+    torch = _import("torch")
+    torch.set_num_threads(threads)
+    place = Path(directory)
+    declared = {**read_sidecar(place), **read_conventions(conventions)}
+    config, remarks = _configure(torch, place, device, n_action_steps)
+    # Before the weights are loaded, which may be gigabytes.
+    inputs = fit(config, benchmark, observation_space, action_space, read_rename(rename))
+    check_batch(config, batch)
+    for field, local in replace_names(vars(config), models or {}).items():
+        setattr(config, field, local)
+    with _explaining(config.type):
+        policy, processors = _policy(place, config), _processors(place, config, models or {})
+    return LeRobotPolicy(policy, processors, inputs, batch, remarks, declared)
+
+
+def load_policy(
+    directory: Path,
+    *,
+    batch: int,
+    device: str | None,
+    n_action_steps: int | None,
+    threads: int | None,
+    rename: Mapping[str, str],
+    conventions: str | Mapping[str, Convention],
+) -> LeRobotPolicy:
+    """Make a policy of a checkpoint in a program of the user, for any benchmark.
+
+    The arguments are those of `make_policy`, and checked.
+
+    Raises:
+        ContractError: The checkpoint cannot be loaded.
+    """
+    torch = _import("torch")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    declared = {**read_sidecar(directory), **read_conventions(conventions)}
+    config, remarks = _configure(torch, directory, device, n_action_steps)
+    check_batch(config, batch)
+    inputs = Inputs(config, rename, "the observation", {}, None)
+    with _explaining(config.type):
+        made = _policy(directory, config), _processors(directory, config, {})
+    return LeRobotPolicy(*made, inputs, batch, remarks, declared)
+
+
+def fit(
+    config: Any,
+    benchmark: Benchmark,
+    observation_space: Any,
+    action_space: Any,
+    rename: Mapping[str, str],
+) -> Inputs:
+    """Compare a checkpoint with the spaces of a benchmark.
+
+    Raises:
+        ContractError: It was trained for something else.
+    """
+    _check_actions(config, action_space, benchmark.name)
+    check_state(config, benchmark, rename)
+    # What a benchmark's own conversion makes is known once an env is made.
+    space = None if benchmark.lerobot else observation_space
+    return compare(config, space, rename, benchmark.name)
+
+
+def _configure(
+    torch: Any, directory: Path, device: str | None, steps: int | None
+) -> tuple[Any, tuple[str, ...]]:
+    """Return the checkpoint's configuration, with the user's changes, and remarks about it."""
+    raw = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    _refuse(raw, directory)
+    config = _config(directory, raw)
+    remarks: tuple[str, ...] = ()
+    asked = device or raw.get("device") or "cpu"
+    config.device = _available(torch, asked)
+    if config.device != asked and device is not None:
+        raise ContractError(f"device={device} is not available here: {config.device} is.")
+    if config.device != asked:
+        remarks = (f"The checkpoint's device {asked} is not available here: it runs on the CPU.",)
+    if hasattr(config, "pretrained_backbone_weights"):
+        config.pretrained_backbone_weights = None  # a download, which the checkpoint overwrites
+    if steps is not None:
+        _set_steps(config, _whole("n_action_steps", steps))
+    return config, remarks
+
+
+def _refuse(raw: dict[str, Any], directory: Path) -> None:
+    """Refuse checkpoints that would not be evaluated as they were trained."""
+    if raw.get("use_peft"):
+        raise ContractError(
+            "The checkpoint holds PEFT adapters for another model. Merge them into the model and "
+            "save that."
+        )
+    steps = json.loads((directory / _PROCESSORS[0]).read_text(encoding="utf-8")).get("steps", [])
+    relative = [
+        step
+        for step in steps
+        if "relative" in str(step.get("registry_name", ""))
+        and (step.get("config") or {}).get("enabled", True)
+    ]
+    if raw.get("use_relative_actions") or relative:
+        raise ContractError(
+            "The checkpoint's actions are relative to the state, and LeRobot's own loops disagree "
+            "about which one; EnvHub does not evaluate such checkpoints yet."
+        )
+
+
+def _config(directory: Path, raw: dict[str, Any]) -> Any:
+    configs = _import("lerobot.configs.policies")
+    _import("lerobot.policies.factory")  # registers the types
+    try:
+        return configs.PreTrainedConfig.from_pretrained(str(directory))
+    except Exception as exc:
+        known = configs.PreTrainedConfig.get_known_choices()
+        reason = str(exc).strip().splitlines()[-1][:200] if str(exc).strip() else type(exc).__name__
+        if raw.get("type") not in known:
+            reason = f"It does not know the type {raw.get('type')!r}."
+        raise ContractError(
+            f"The checkpoint's config.json needs another LeRobot: this is {_version()}. {reason}"
+        ) from exc
+
+
+@contextmanager
+def _explaining(kind: str) -> Iterator[None]:
+    """Turn what LeRobot raises while it loads a checkpoint into one sentence."""
+    try:
+        yield
+    except (ImportError, OSError, ValueError) as exc:
+        cause = _cause(exc)
+        said = _first_line(cause)
+        if isinstance(cause, ImportError):
+            said = (
+                f"A checkpoint of type {kind} needs more packages: {said} Install lerobot[{kind}] "
+                "in the policy's environment."
+            )
+        elif isinstance(cause, OSError):
+            said = (
+                f"The checkpoint needs files that are not here: {said} Nothing is fetched while it "
+                "is loaded."
+            )
+        else:
+            said = f"LeRobot cannot load the checkpoint: {said}"
+        raise ContractError(said) from exc
+
+
+def _cause(error: BaseException) -> BaseException:
+    """Return what is missing, if LeRobot hides it in an error of its own."""
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, ImportError | OSError):
+        inner = inner.__cause__
+    return inner or error
+
+
+def _first_line(error: BaseException) -> str:
+    line = next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
+    return line if line.endswith((".", "!", "?")) else f"{line}."
+
+
+def _policy(directory: Path, config: Any) -> Any:
+    factory = _import("lerobot.policies.factory")
+    try:
+        made = factory.get_policy_class(config.type).from_pretrained(
+            str(directory), config=config, strict=True
+        )
+    except RuntimeError as exc:
+        raise _weights_error(exc) from exc
+    made.eval()
+    return made
+
+
+def _weights_error(error: RuntimeError) -> ContractError:
+    """Name the first weights that do not fit; torch says all of them."""
+    lines = [line.strip() for line in str(error).splitlines()[1:] if line.strip()]
+    shown = "; ".join(_shortened(line) for line in lines[:_SHOWN]) or str(error)[:300]
+    return ContractError(f"The checkpoint's weights do not fit its config.json: {shown}")
+
+
+def _shortened(line: str) -> str:
+    head, _, names = line.partition(": ")
+    listed = names.split(", ")
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return f"{head}: {', '.join(listed[:_SHOWN])}{more}"
+
+
+def _processors(directory: Path, config: Any, models: Mapping[str, str]) -> tuple[Any, Any]:
+    factory = _import("lerobot.policies.factory")
+    before, after = (_overrides(directory / name, models) for name in _PROCESSORS)
+    # EnvHub renames before, with names that were compared with the benchmark's.
+    changes = {
+        "rename_observations_processor": {"rename_map": {}},
+        "device_processor": {"device": config.device},
+    }
+    for name, change in changes.items():
+        if name in before:
+            before[name] |= change
+    made: tuple[Any, Any] = factory.make_pre_post_processors(
+        config,
+        str(directory),
+        preprocessor_overrides={name: change for name, change in before.items() if change},
+        postprocessor_overrides={name: change for name, change in after.items() if change},
+    )
+    return made
+
+
+def _overrides(file: Path, models: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """Return the settings of each step that are not to be those of the file."""
+    changes: dict[str, dict[str, Any]] = {}
+    for step in json.loads(file.read_text(encoding="utf-8")).get("steps", []):
+        settings = step.get("config") or {}
+        change: dict[str, Any] = {**replace_names(settings, models)}
+        if "trust_remote_code" in settings:
+            change["trust_remote_code"] = False
+        changes.setdefault(str(step.get("registry_name")), {}).update(change)
+    return changes
+
+
+def _version() -> str:
+    return str(_import("lerobot").__version__)
+
+
+def _available(torch: Any, device: str) -> str:
+    kind = device.partition(":")[0]
+    if kind == "cpu":
+        return device
+    backend = getattr(torch, kind, None) if kind == "cuda" else getattr(torch.backends, kind, None)
+    return device if backend is not None and backend.is_available() else "cpu"
+
+
+def _set_steps(config: Any, steps: int) -> None:
+    longest = int(getattr(config, "chunk_size", None) or getattr(config, "horizon", None) or steps)
+    if steps > longest:
+        raise ContractError(f"n_action_steps={steps}: the checkpoint predicts {longest} actions.")
+    config.n_action_steps = steps
+
+
+def _check_actions(config: Any, space: Any, name: str) -> None:
+    feature = config.output_features.get("action")
+    shape = tuple(feature.shape) if feature else None
+    if shape != space.shape:
+        raise ContractError(
+            f"The checkpoint's actions have the shape {shape}, and those of {name} {space.shape}: "
+            "it was trained for something else."
+        )
+
+
+def _whole(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65536:
+        raise ContractError(f"{name} must be a positive whole number, found {value!r}.")
+    return value
+
+
+def _import(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        raise ContractError(f"The policy's interpreter cannot import {name}: {exc}.") from exc
