@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from envhub.results.summary import Summary as Summary
     from envhub.vector.close_envs import close_envs as close_envs
     from envhub.wire.normalize import normalize as normalize
-    from envhub.worker.policy.contract import Context as Context
-    from envhub.worker.policy.contract import Policy as Policy
+    from envhub.wire.policy_contract import Context as Context
+    from envhub.wire.policy_contract import Policy as Policy
 
 __version__ = "0.1.0"
 
@@ -38,11 +38,11 @@ _HOMES = {
     "Asset": "envhub.declarations",
     "Benchmark": "envhub.declarations",
     "Comparison": "envhub.results.compare",
-    "Context": "envhub.worker.policy.contract",
+    "Context": "envhub.wire.policy_contract",
     "EnvHubError": "envhub.errors",
     "EpisodeRecord": "envhub.records",
     "Limits": "envhub.options",
-    "Policy": "envhub.worker.policy.contract",
+    "Policy": "envhub.wire.policy_contract",
     "Run": "envhub.results.run",
     "RunDirectoryError": "envhub.errors",
     "Summary": "envhub.results.summary",

@@ -52,8 +52,8 @@ from envhub.sources.find import find_source
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
 from envhub.vector.tasks import Tasks
+from envhub.wire.policy_contract import Policy
 from envhub.wire.values import Array
-from envhub.worker.policy.contract import Policy
 
 
 def make_env(

@@ -185,7 +185,7 @@ PolicyFormat = Literal["raw", "lerobot"]
 
 @dataclass(frozen=True, slots=True)
 class Outlier:
-    """A number of a state that lies far outside what a checkpoint was trained with."""
+    """A number of a state that lies far outside what a policy was trained with."""
 
     task: str
     """In whose first episode it was met."""
@@ -194,7 +194,7 @@ class Outlier:
     """Of the number in the feature."""
     value: float
     statistics: Mapping[str, float]
-    """Of the checkpoint, for this number: `mean`, `std`, `min` and `max`, as far as it has them."""
+    """Of its training data: `mean`, `std`, `min` and `max`, as far as it has them."""
 
 
 @dataclass(frozen=True, slots=True)

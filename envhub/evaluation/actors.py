@@ -21,9 +21,9 @@ from envhub.host.log import add_to_log
 from envhub.host.waiting import WorkerPoller, close_workers
 from envhub.tracebacks import place_of, trace_of
 from envhub.types import Outlier, PolicyFacts, PolicySource, PolicySpec
+from envhub.wire.policy_contract import Chunks, Context
 from envhub.wire.spaces import Spaces
-from envhub.worker.policy.caller import Chunks, PolicyCaller
-from envhub.worker.policy.contract import Context
+from envhub.worker.policy.caller import PolicyCaller
 from envhub.worker.policy.load import ObservationView, context_of, make_caller
 
 

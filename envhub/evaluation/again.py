@@ -26,8 +26,8 @@ from envhub.results.manifest import check_same
 from envhub.results.run import Run
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
+from envhub.wire.policy_contract import Context
 from envhub.wire.values import Array
-from envhub.worker.policy.contract import Context
 
 
 @dataclass(frozen=True, slots=True)

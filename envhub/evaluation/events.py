@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from envhub.errors import WorkerError
 from envhub.evaluation.slot import Slot
 from envhub.types import Outlier
-from envhub.worker.policy.caller import Chunks
+from envhub.wire.policy_contract import Chunks
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from envhub.errors import WorkerError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.plan import Plan
 from envhub.options import Limits
-from envhub.policies.kinds import Factory, Policy
+from envhub.policies.kinds import Factory, PolicyKind
 from envhub.records import Episode
 from envhub.types import HERE, Interpreter, WorkerSpec
 
@@ -24,7 +24,7 @@ class Job:
     plan: Plan
     episodes: tuple[Episode, ...]
     """The episodes of the plan that are still to be run."""
-    policy: Policy
+    policy: PolicyKind
     workers: int
     """0: everything in this process."""
     retries: int

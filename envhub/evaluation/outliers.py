@@ -1,4 +1,4 @@
-"""The states far outside a checkpoint's statistics that a run met: told once, and recorded.
+"""The states far outside a policy's training data that a run met: told once, and recorded.
 
 Policies report them for each task's first episode, in the order in which these happen to be played.
 What is told and recorded does not depend on that order.

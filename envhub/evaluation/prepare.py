@@ -24,7 +24,7 @@ from envhub.machine import resources
 from envhub.machine.cuda_devices import policy_devices
 from envhub.policies.find import find_policy
 from envhub.policies.interpreter import AskedInterpreter, PolicyRuntime
-from envhub.policies.kinds import BUILTIN, Builtin, InProgram, OfBenchmark, Policy, no_process
+from envhub.policies.kinds import BUILTIN, Builtin, InProgram, OfBenchmark, PolicyKind, no_process
 from envhub.policies.provider import Wanted
 from envhub.records import Episode
 from envhub.results.manifest import make_manifest
@@ -40,7 +40,7 @@ class Prepared:
     worker: LoadedWorker
     """Has loaded the benchmark; `play` takes it over."""
     plan: Plan
-    policy: Policy
+    policy: PolicyKind
     policy_runtime: PolicyRuntime | None
     """The interpreter of the policy's processes; None: it has none of its own."""
     policy_devices: tuple[str | None, ...]
@@ -248,7 +248,7 @@ def _check_controls(request: EvalRequest, benchmark: Benchmark) -> None:
 
 
 def _policy_devices(
-    request: EvalRequest, policy: Policy, watcher: Watcher
+    request: EvalRequest, policy: PolicyKind, watcher: Watcher
 ) -> tuple[str | None, ...]:
     """Choose the GPU of each process of a policy of the user.
 

@@ -10,7 +10,7 @@ from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, Processes, SourceOptions
-from envhub.policies.kinds import Builtin, Policy
+from envhub.policies.kinds import Builtin, PolicyKind
 from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
@@ -21,7 +21,7 @@ class EvalRequest:
     """What to evaluate, and how."""
 
     ref: str
-    policy: Policy = field(default_factory=lambda: Builtin("random"))
+    policy: PolicyKind = field(default_factory=lambda: Builtin("random"))
     policy_python: str | None = None
     """The interpreter of the policy's own process; None: this one, or as its file declares."""
     policy_processes: Processes = 1

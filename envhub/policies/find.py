@@ -18,7 +18,7 @@ from envhub.policies.kinds import (
     OfBenchmark,
     OfFile,
     OfModule,
-    Policy,
+    PolicyKind,
     Provided,
 )
 from envhub.policies.providers import is_scheme
@@ -35,7 +35,7 @@ _FILE_OBJECT = re.compile(r"(.*\.py):([A-Za-z_]\w*)", re.DOTALL)
 
 def read_policy(
     given: object, args: Mapping[str, Argument] | None = None, directory: Path | None = None
-) -> Policy:
+) -> PolicyKind:
     """Return the policy that the user gives; nothing is looked up but installed names.
 
     Args:
@@ -60,7 +60,7 @@ def read_policy(
     return replace(_read_text(given), args=args, directory=directory)
 
 
-def find_policy(asked: Policy, benchmark: Benchmark) -> Policy:
+def find_policy(asked: PolicyKind, benchmark: Benchmark) -> PolicyKind:
     """Return the policy that is asked for, now that the benchmark is known.
 
     Raises:
@@ -79,7 +79,7 @@ def find_policy(asked: Policy, benchmark: Benchmark) -> Policy:
     raise UnknownName("policy", asked.name, known, advice=advice)
 
 
-def _read_text(text: str) -> Policy:
+def _read_text(text: str) -> PolicyKind:
     if not text.strip():
         raise UsageError(
             "The policy's name is empty: name one, such as random, ./policy.py or "

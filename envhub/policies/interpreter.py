@@ -94,8 +94,7 @@ def choose_interpreter(
         return _named(ask_python(locate_python(asked.python)), requires, packages)
     if unmet := unmet_requirements(Requirements(packages=tuple(requires))):
         raise RuntimeUnavailable(
-            f"{subject} needs {', '.join(requires)}; {sys.executable} does not have it: "
-            f"{', '.join(unmet)}.",
+            f"{subject} needs what {sys.executable} does not have: {', '.join(unmet)}.",
             "Name the interpreter of an environment that has it: --policy-python PATH",
             requirement=requires[0],
         )

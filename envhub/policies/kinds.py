@@ -268,7 +268,7 @@ class Provided(_Common):
         return self.answer
 
 
-Policy = Builtin | OfBenchmark | OfFile | OfModule | InProgram | Provided
+PolicyKind = Builtin | OfBenchmark | OfFile | OfModule | InProgram | Provided
 
 
 def no_process(option: str, where: str) -> UsageError:

@@ -9,12 +9,12 @@ import numpy as np
 from envhub.wire.messages import Play, Played
 from envhub.wire.normalize import AnyEnv
 from envhub.wire.outcomes import success_of
+from envhub.wire.policy_contract import Context
 from envhub.wire.spaces import AnySpace
 from envhub.wire.values import Array, portable
 from envhub.worker.envcalls import take_step
 from envhub.worker.leaves import Reader, readers
 from envhub.worker.policy.caller import PolicyCaller
-from envhub.worker.policy.contract import Context
 from envhub.worker.policy.load import ObservationView, context_of
 
 Leaves = Collection[str] | None

@@ -13,7 +13,7 @@ import envhub
 from envhub.errors import RemoteCodeRefused, RunDirectoryError, SourceUnavailable, UsageError
 from envhub.evaluation.again import Playback
 from envhub.results.seal import key_path
-from envhub.worker.policy.contract import Context
+from envhub.wire.policy_contract import Context
 
 
 def replayed(run, **options):

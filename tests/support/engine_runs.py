@@ -23,7 +23,7 @@ from envhub.records import EpisodeRecord
 from envhub.sources.find import find_source
 from envhub.types import Confinement, WorkerSpec
 from envhub.wire.messages import Loaded
-from envhub.worker.policy.contract import Context, make_rng
+from envhub.wire.policy_contract import Context, make_rng
 from support.paths import ASSETS
 from support.processes import descendants, kill
 from support.sources import confined

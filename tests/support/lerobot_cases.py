@@ -34,8 +34,8 @@ import envhub
 from envhub.declarations import Benchmark, Task
 from envhub.errors import ContractError
 from envhub.observations import to_lerobot
+from envhub.wire.policy_contract import Context, make_rng
 from envhub.worker.policy.caller import PolicyCaller
-from envhub.worker.policy.contract import Context, make_rng
 
 TASK = "lerobot_walk"
 SEEDS = range(6)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 from gymnasium import spaces
 
-from envhub.worker.policy.contract import Context, make_rng
+from envhub.wire.policy_contract import Context, make_rng
 
 LEAVES = ("pixels/front", "pixels/wrist", "agent_pos")
 SPACE = spaces.Box(-1.0, 1.0, (2,), np.float32)

@@ -9,7 +9,7 @@ from gymnasium.spaces import Space
 
 from envhub.declarations import Benchmark
 from envhub.types import Placement
-from envhub.worker.policy.contract import Context
+from envhub.wire.policy_contract import Context
 
 
 class _Blind:

@@ -10,11 +10,8 @@ from gymnasium.spaces import Space
 from envhub.errors import ContractError
 from envhub.observations import to_lerobot
 from envhub.types import Outlier, PolicyFacts
+from envhub.wire.policy_contract import PADDING, Chunks, Context, facts_of, make_rng
 from envhub.wire.values import Array
-from envhub.worker.policy.contract import PADDING, Context, facts_of, make_rng
-
-Chunks = Array | list[Array]
-"""One chunk of actions per row; a list if their lengths differ."""
 
 _FEW = 32
 """Up to this many numbers, comparing them in Python is faster than a call of numpy."""
@@ -86,7 +83,7 @@ class PolicyCaller:
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def take_outliers(self) -> tuple[Outlier, ...]:
-        """Return the numbers far outside its statistics that a checkpoint has met since."""
+        """Return the numbers far outside its training data that the policy has met since."""
         take = getattr(self._policy, "take_outliers", None)
         return () if take is None else tuple(take())
 

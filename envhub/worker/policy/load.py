@@ -10,9 +10,9 @@ from envhub.errors import ContractError
 from envhub.loader import load_object, load_source
 from envhub.types import FileSource, PolicySource
 from envhub.wire.messages import EpisodeInfo
+from envhub.wire.policy_contract import Context, make_rng
 from envhub.wire.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
 from envhub.worker.policy.caller import PolicyCaller
-from envhub.worker.policy.contract import Context, make_rng
 
 R = TypeVar("R")
 

@@ -18,10 +18,10 @@ from envhub.wire.messages import (
     Reply,
     Request,
 )
+from envhub.wire.policy_contract import Context
 from envhub.wire.spaces import Spaces, decode_space, decode_spaces
 from envhub.wire.values import portable
 from envhub.worker.policy.caller import PolicyCaller
-from envhub.worker.policy.contract import Context
 from envhub.worker.policy.load import ObservationView, context_of, make_caller
 from envhub.worker.replies import answer_with, failure
 

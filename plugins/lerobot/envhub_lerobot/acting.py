@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from envhub.errors import ContractError
-from envhub.worker.policy.contract import PADDING, Context, make_rng
+from envhub.wire.policy_contract import PADDING, Context, make_rng
 from envhub_lerobot.draws import start_stream, stream_of, streams_of
 
 Way = Literal["chunk", "history", "swap"]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from envhub.errors import ContractError
-from envhub.worker.policy.contract import Context
+from envhub.wire.policy_contract import Context
 
 _SEEDS = 2**63 - 1
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from envhub.types import Outlier
-from envhub.worker.policy.contract import Context
+from envhub.wire.policy_contract import Context
 
 DEVIATIONS = 10.0
 """Standard deviations from the mean that are far: a robot's joints stay within three."""

@@ -17,7 +17,7 @@ from envhub.conventions import Convention, Conventions, read_conventions
 from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.types import Outlier
-from envhub.worker.policy.contract import Context
+from envhub.wire.policy_contract import Context
 from envhub_lerobot.acting import check_batch, make_acting, way_of
 from envhub_lerobot.features import Inputs, check_state, compare, match, read_rename
 from envhub_lerobot.hub_names import replace_names

@@ -219,7 +219,7 @@ def test_a_program_that_names_no_checkpoint(tmp_path):
 def test_an_interpreter_without_lerobot(checkpoint, tmp_path):
     """EnvHub's own environment has none: LeRobot 0.4.4 wants an older client of the Hub."""
     policy = f"lerobot:{checkpoint()}"
-    with pytest.raises(RuntimeUnavailable, match=r"needs lerobot>=0.4.4; .*--policy-python PATH"):
+    with pytest.raises(RuntimeUnavailable, match=r"lerobot>=0.4.4 .*--policy-python PATH"):
         envhub.evaluate(f"{ASSETS}/run_walk", policy, out=tmp_path / "run")
     with pytest.raises(RuntimeUnavailable, match=r"lerobot \(none\); .*pip install 'lerobot>=0.4"):
         envhub.evaluate(

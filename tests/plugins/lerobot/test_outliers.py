@@ -7,7 +7,7 @@ import pytest
 from envhub_lerobot.outliers import OutlierFinder, limits_of, state_statistics
 
 from envhub.types import Outlier
-from envhub.worker.policy.contract import Context
+from envhub.wire.policy_contract import Context
 
 STATE = "observation.state"
 STATS = {

@@ -2,12 +2,15 @@
 
 import json
 import re
+import subprocess
+import sys
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from envhub_lerobot.provider import LEROBOT, provide
 
+from envhub.evaluation.format_1 import describe_policy, recorded_provided
 from envhub.policies.find import read_policy
 from envhub.policies.provider import Wanted
 
@@ -84,3 +87,29 @@ def test_a_run_that_has_begun_keeps_the_commits_of_its_models(tmp_path, hub):
     (place / "policy_postprocessor.json").write_bytes(STEPS + b" ")  # another checkpoint
     changed = policy.obtain(Wanted(begun=begun.provided)).identify()
     assert changed.args == {"models": f"{VLM}@{second}"}
+
+
+def test_a_run_of_format_1_keeps_its_commits_too(tmp_path, hub):
+    """Runs from before there were providers have a section `checkpoint` only."""
+    hub.create(VLM)
+    first = hub.commit(VLM, {"tokenizer.json": b"{}"})
+    config = json.dumps({"type": "smolvla", "tokenizer_name": VLM}).encode()
+    policy = read_policy(f"lerobot:{write(tmp_path / 'old', **{'config.json': config})}")
+    info = policy.obtain(Wanted()).identify()
+    section = describe_policy(info)
+    assert section["checkpoint"]["models"][VLM]["commit"] == first
+    assert list(section["checkpoint"]["models"][VLM]["files"]) == ["tokenizer.json"]
+    del section["provided"]
+    hub.commit(VLM, {"tokenizer.json": b'{"newer": 1}'})
+    again = policy.obtain(Wanted(begun=recorded_provided(section))).identify()
+    assert again == info
+
+
+def test_the_half_that_acts_imports_nothing_of_the_host():
+    """The interpreter with LeRobot has neither the Hub's client nor uv, and needs neither."""
+    code = "import sys, envhub_lerobot.policy; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    imported = set(done.stdout.split())
+    assert "envhub_lerobot.acting" in imported
+    hosts = {"envhub.policies", "envhub.sources", "envhub.runtime", "huggingface_hub", "packaging"}
+    assert imported & hosts == set()

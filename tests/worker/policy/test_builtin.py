@@ -5,9 +5,9 @@ import pytest
 from gymnasium import spaces
 from support.policies import LEAVES, SPACE, context, policy
 
+from envhub.wire.policy_contract import facts_of
 from envhub.worker.policy.builtin import make_random, make_zero
 from envhub.worker.policy.caller import PolicyCaller
-from envhub.worker.policy.contract import facts_of
 
 SPACES = [
     SPACE,

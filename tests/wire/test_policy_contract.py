@@ -9,7 +9,7 @@ from support.paths import DOCS
 from support.policies import LEAVES, policy
 
 from envhub.errors import ContractError
-from envhub.worker.policy.contract import Context, Policy, facts_of, make_rng
+from envhub.wire.policy_contract import Context, Policy, facts_of, make_rng
 
 
 def test_what_is_not_declared_has_its_default():

@@ -10,6 +10,10 @@ import numpy as np
 from envhub.conventions import check_conventions
 from envhub.errors import ContractError
 from envhub.types import PolicyFacts
+from envhub.wire.values import Array
+
+Chunks = Array | list[Array]
+"""One chunk of actions per row; a list if their lengths differ."""
 
 PADDING = -1
 """The index of an episode that does not exist, in rows that only fill a batch."""
