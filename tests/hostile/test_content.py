@@ -9,7 +9,7 @@ from support.attacks import env_file, envhub
 from envhub.cli.options import COLUMNS, escaped, excerpt
 from envhub.errors import printable
 from envhub.sources.hub import endpoint
-from envhub.sources.store import Manifest, StoredFile, digests, save, stage
+from envhub.sources.store import Manifest, StoredFile, file_ids, save, stage
 from envhub.sources.trust import Ledger
 
 HIDING = re.compile(
@@ -153,7 +153,7 @@ def put(commit: str, files: dict[str, str], left_out: tuple[str, ...] = ()) -> s
             place = staged / "files" / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(text)
-            sha256, blob_id = digests(text.encode())
+            sha256, blob_id = file_ids(place, large=False)
             entries[path] = StoredFile(sha256, len(text.encode()), blob_id)
         save(Manifest("me/attack", commit, endpoint(), "listing", entries, left_out), staged)
     return f"me/attack@{commit}:env.py"

@@ -22,7 +22,7 @@ from support.paths import ASSETS
 
 import envhub
 from envhub.files import set_writable
-from envhub.sources.store import digests
+from envhub.sources.store import file_ids
 
 COMMAND = "from envhub.cli import main; main()"
 NUMBERS = itertools.count()
@@ -334,7 +334,7 @@ def poisoned(publish, tmp_path):
         file.write_text(file.read_text().replace("'good'", "'evil'"))
         if consistent:
             content = json.loads(manifest.read_text())
-            sha256, blob_id = digests(file.read_bytes())
+            sha256, blob_id = file_ids(file, large=False)
             content["files"]["env.py"].update(sha256=sha256, blob_id=blob_id)
             manifest.write_text(json.dumps(content))
         return ref
