@@ -344,13 +344,20 @@ def poisoned(publish, tmp_path):
 
 def test_the_bytes_of_the_store(without, poisoned):
     ref = poisoned(consistent=False)
-    edit = Edit(
-        "sources/store.py",
-        "    if (sha256, tree_id) != (entry.sha256, entry.blob_id):",
-        "    if False:",
+    edits = (
+        Edit(
+            "sources/store.py",
+            "    if (sha256, tree_id) != (entry.sha256, entry.blob_id):",
+            "    if False:",
+        ),
+        Edit(
+            "loader.py",
+            '        if expected == f"sha256:{hashlib.sha256(content).hexdigest()}":',
+            "        if True:",
+        ),
     )
     arguments = ("info", ref, "--trust-remote-code", "--json")
-    assert description(without(edit)(*arguments)) == "evil"
+    assert description(without(*edits)(*arguments)) == "evil"
     assert description(without()(*arguments)) == "good"  # it was fetched again
 
 
