@@ -1,39 +1,175 @@
-"""What `run.json` says of a policy, as types."""
+"""The content of `run.json` as types. `docs/runs.md` describes each field, and a test compares.
 
-from typing import Any, Literal
+What two contents must agree in is said once, at the field: `Agree`. Plain data, no file is read.
+"""
 
-import msgspec
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
-from envhub.options import Argument
+from msgspec import Meta, Struct, to_builtins
+from msgspec.structs import replace
 
-Value = bool | int | float | str | None | list[Any] | dict[str, Any]
-"""A value that JSON has."""
+import envhub
+from envhub.conventions import Convention
+from envhub.declarations import NAME
+from envhub.options import Argument, Limits, SandboxKind
+
+FORMAT: Literal[2] = 2
+"""The layout that is written; format 1 is read by `results.format1`."""
+
+WORKER = 1
+"""The generation of the worker's code. A version whose workers would play an episode otherwise, so
+that its trace could change, raises it: a run is never continued by another generation."""
+
+Purpose = Literal["resume", "compare", "protocol"]
+
+Name = Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z")]
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(ge=1)]
 
 
-class ProvidedInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider says of its policy."""
+@dataclass(frozen=True, init=False)
+class Agree:
+    """What a field is compared for, and the words for it."""
+
+    purposes: tuple[Purpose, ...]
+    words: str
+    """In the singular; of an object, those for one of its entries."""
+    read: Callable[[Any], Any] | None
+    """Makes what is compared from the part of `run.json` that has the field; None: the field."""
+
+    def __init__(
+        self, *purposes: Purpose, words: str, read: Callable[[Any], Any] | None = None
+    ) -> None:
+        object.__setattr__(self, "purposes", purposes)
+        object.__setattr__(self, "words", words)
+        object.__setattr__(self, "read", read)
+
+
+class Info(Struct, frozen=True, kw_only=True):
+    """A part of `run.json`."""
+
+
+class BenchmarkInfo(Info, frozen=True, kw_only=True):
+    """Which benchmark was evaluated."""
+
+    ref: str
+    path: str | None
+    name: Annotated[str, Agree("resume", "compare", "protocol", words="benchmark")]
+    kind: Annotated[
+        Literal["local", "plugin", "hub"],
+        Agree("resume", "protocol", words="kind of benchmark"),
+    ]
+    files: Annotated[
+        dict[str, str], Agree("resume", "compare", "protocol", words="benchmark's file")
+    ]
+    package: str | None = None
+    repo: str | None = None
+    commit: str | None = None
+    endpoint: str | None = None
+    proof: Literal["git", "listing"] | None = None
+    consent: Literal["flag", "ledger"] | None = None
+    env_args: Annotated[
+        dict[str, Argument],
+        Agree("resume", words="--env-arg"),
+        # The content of assets matters, not where they lie.
+        Agree("compare", "protocol", words="--env-arg", read=lambda of: of.args_without_assets),
+    ]
+    env_vars: Annotated[list[str], Agree("resume", words="--env-var")]
+    assets: Annotated[dict[str, str], Agree("resume", "compare", "protocol", words="asset")]
+    asset_sources: dict[str, str]
+    plugins: Annotated[
+        list[str], Agree("resume", "compare", "protocol", words="choice of ENVHUB_PLUGINS")
+    ]
+    conventions: Annotated[
+        dict[str, str], Agree("resume", "compare", "protocol", words="convention")
+    ]
+    lerobot_conventions: Annotated[
+        dict[str, str], Agree("resume", "compare", "protocol", words="LeRobot convention")
+    ]
+
+    @property
+    def args_without_assets(self) -> dict[str, Argument]:
+        """The arguments that are not places of assets."""
+        return {name: value for name, value in self.env_args.items() if name not in self.assets}
+
+    @property
+    def reference(self) -> str:
+        """The reference by which the benchmark is found from any directory."""
+        return self.path if self.kind == "local" and self.path is not None else self.ref
+
+
+class TaskInfo(Info, frozen=True, kw_only=True):
+    """What is fixed of a task."""
+
+    horizon: Positive
+    success: Literal["once", "at_end", "ever"]
+    init_states: Count
+
+
+class PlanInfo(Info, frozen=True, kw_only=True):
+    """Which episodes were planned."""
+
+    suites: Annotated[
+        dict[Name, list[Name]],
+        Agree("resume", words="suite"),
+        # By it the episodes are numbered.
+        Agree("resume", words="order of tasks", read=lambda of: of.order),
+    ]
+    episodes: Annotated[Positive, Agree("resume", "protocol", words="--episodes")]
+    seed: Annotated[Count, Agree("resume", "compare", "protocol", words="--seed")]
+    max_steps: Annotated[Positive | None, Agree("resume", words="--max-steps")]
+    reuse: Annotated[
+        Literal["reset", "rebuild"],
+        Agree("resume", "compare", "protocol", words="reuse of envs"),
+    ]
+    tasks: Annotated[dict[Name, TaskInfo], Agree("resume", "protocol", words="task")]
+
+    def __post_init__(self) -> None:
+        if set(self.order) != set(self.tasks):
+            raise ValueError("The suites name other tasks than there are")
+
+    @property
+    def order(self) -> list[str]:
+        """The tasks in the order of the plan; one that is in several suites is played once."""
+        return list(dict.fromkeys(task for tasks in self.suites.values() for task in tasks))
+
+    @property
+    def planned(self) -> int:
+        """The number of planned episodes."""
+        return len(self.tasks) * self.episodes
+
+
+class ProvidedInfo(Info, frozen=True, kw_only=True):
+    """What a provider of policies says of one."""
 
     scheme: str
     package: str
     """The provider's distribution."""
     version: str
-    files: dict[str, str] = {}
-    """The hashes that must agree to resume, by name: `sha256:...`."""
-    details: dict[str, Value] = {}
-    """What else a reader wants to know, such as a repository and its commit."""
+    files: Annotated[dict[str, str], Agree("resume", words="file of the policy")] = {}
+    details: dict[str, Argument] = {}
 
 
-class PolicyRuntimeInfo(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyRuntimeInfo(Info, frozen=True, kw_only=True):
     """The interpreter of the policy's own process."""
 
-    kind: Literal["here", "isolated", "named"]
-    key: str | None
+    kind: Annotated[
+        Literal["here", "isolated", "named"],
+        Agree("resume", words="interpreter of the policy"),
+    ]
+    key: Annotated[str | None, Agree("resume", words="runtime of the policy")]
     path: str | None
-    python: str
-    packages: dict[str, str]
+    python: Annotated[str, Agree("resume", words="Python of the policy")]
+    packages: Annotated[dict[str, str], Agree("resume", words="policy's package")]
 
 
-class LatencyInfo(msgspec.Struct, frozen=True, kw_only=True):
+class LatencyInfo(Info, frozen=True, kw_only=True):
     """How long the policy took to act."""
 
     calls: int
@@ -42,33 +178,30 @@ class LatencyInfo(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int]
 
 
-class OutlierInfo(msgspec.Struct, frozen=True, kw_only=True):
+class OutlierInfo(Info, frozen=True, kw_only=True):
     """A number of a state far outside what the policy was trained with."""
 
     task: str
     feature: str
-    index: int
+    index: Count
     value: float
     statistics: dict[str, float]
 
 
-class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyInfo(Info, frozen=True, kw_only=True):
     """Which policy was evaluated."""
 
-    kind: Literal["builtin", "benchmark", "file", "module", "object", "provided"]
-    ref: str
-    """As it was given."""
+    kind: Annotated[
+        Literal["builtin", "benchmark", "file", "module", "object", "provided"],
+        Agree("resume", words="kind of policy", read=lambda of: of.way),
+    ]
+    ref: Annotated[str, Agree("resume", words="policy", read=lambda of: of.identity)]
     path: str | None = None
-    """The reference that names it from any directory, if `ref` does not."""
-    sha256: str | None = None
-    """Of its file."""
-    imports: dict[str, str] = {}
-    """The hashes of the files beside it that it imports."""
-    args: dict[str, Argument] = {}
-    files: dict[str, str] = {}
-    """The hashes of the files that its arguments name."""
+    sha256: Annotated[str | None, Agree("resume", words="policy's file")] = None
+    imports: Annotated[dict[str, str], Agree("resume", words="policy's imported file")] = {}
+    args: Annotated[dict[str, Argument], Agree("resume", words="--policy-arg")] = {}
+    files: Annotated[dict[str, str], Agree("resume", words="file of --policy-arg")] = {}
     directory: str
-    """Where it ran, and relative paths in its arguments began."""
     provided: ProvidedInfo | None = None
     batch: int | None = None
     placement: Literal["process", "worker"] | None = None
@@ -76,6 +209,228 @@ class PolicyInfo(msgspec.Struct, frozen=True, kw_only=True):
     latency: LatencyInfo | None = None
     outliers: list[OutlierInfo] = []
     runtime: PolicyRuntimeInfo | None = None
-    """None: it has no process of its own."""
     processes: list[str | None] = []
-    """The GPU of each of its processes; None: those that the user's variables say."""
+
+    @property
+    def way(self) -> str:
+        """Whether it was named, or an object: which of the names it has follows from the rest."""
+        return "object" if self.kind == "object" else "named"
+
+    @property
+    def identity(self) -> str:
+        """What is the same if the policy is, wherever its files have moved to."""
+        if self.provided is not None:
+            return f"one of {self.provided.scheme}"
+        function = self.path and self.path.rpartition(":")[2]
+        return f"{function} of a file" if function else self.ref
+
+
+class ConventionsInfo(Info, frozen=True, kw_only=True):
+    """What actions and observations mean, by both sides."""
+
+    ignore: bool
+    benchmark: dict[str, Convention] = {}
+    policy: dict[str, Convention] = {}
+    overridden: list[str] = []
+
+
+class RuntimeInfo(Info, frozen=True, kw_only=True):
+    """The interpreter of the workers."""
+
+    kind: Literal["here", "isolated"]
+    key: Annotated[str | None, Agree("resume", words="runtime")]
+    worker: Positive
+    """The generation of the worker's code; see `WORKER`."""
+    python: str
+    packages: Annotated[dict[str, str], Agree("resume", "compare", "protocol", words="package")]
+    unmet: list[str]
+
+
+class MachineInfo(Info, frozen=True, kw_only=True):
+    """What the last bits of a result can depend on."""
+
+    arch: str
+    cpu: str | None
+    flags: list[str]
+    libc: str | None
+    openblas: str | None
+    gl: str | None
+    gl_devices: list[int]
+
+
+class ProtectionInfo(Info, frozen=True, kw_only=True):
+    """How the benchmark's code was confined."""
+
+    process: bool
+    sandbox: SandboxKind
+    network: bool
+    memory_mb: int | None
+
+
+class LimitsInfo(Info, frozen=True, kw_only=True):
+    """Seconds after which a process that does not answer is ended."""
+
+    start: float
+    reset: float
+    step: float
+    act: float
+    close: float
+
+
+class RunInfo(Info, frozen=True, kw_only=True):
+    """The content of `run.json`."""
+
+    format: Literal[1, 2]
+    envhub: str
+    created: str
+    benchmark: BenchmarkInfo
+    plan: PlanInfo
+    policy: PolicyInfo
+    conventions: ConventionsInfo
+    runtime: RuntimeInfo
+    machine: MachineInfo | None
+    """None only for runs of format 1 that were begun before it was recorded."""
+    protection: ProtectionInfo
+    limits: LimitsInfo
+    retries: Count
+    protocol: str
+    seal: str | None
+
+    def __post_init__(self) -> None:
+        try:
+            datetime.fromisoformat(self.created)
+        except ValueError as exc:
+            raise ValueError(f"created is not a time: {exc}") from exc
+
+    @classmethod
+    def begin(
+        cls,
+        *,
+        benchmark: BenchmarkInfo,
+        plan: PlanInfo,
+        policy: PolicyInfo,
+        runtime: RuntimeInfo,
+        machine: MachineInfo,
+        protection: ProtectionInfo,
+        limits: Limits,
+        retries: int,
+        ignore_conventions: bool = False,
+    ) -> "RunInfo":
+        """Return the content of a run that begins now."""
+        info = cls(
+            format=FORMAT,
+            envhub=envhub.__version__,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            benchmark=benchmark,
+            plan=plan,
+            policy=policy,
+            conventions=ConventionsInfo(ignore=ignore_conventions),
+            runtime=runtime,
+            machine=machine,
+            protection=protection,
+            limits=LimitsInfo(**asdict(limits)),
+            retries=retries,
+            protocol="",
+            seal=None,
+        )
+        return replace(info, protocol=hash_protocol(info))
+
+    def continued(self, before: "RunInfo") -> "RunInfo":
+        """Return the content of a run that was begun before, and is asked for again now."""
+        then = before.policy
+        policy = replace(
+            self.policy,
+            batch=then.batch,
+            placement=then.placement,
+            about=then.about,
+            latency=then.latency,
+            outliers=then.outliers,
+            processes=then.processes,
+        )
+        conventions = replace(before.conventions, ignore=self.conventions.ignore)
+        return replace(
+            self,
+            envhub=before.envhub,
+            created=before.created,
+            policy=policy,
+            conventions=conventions,
+        )
+
+    def finished(
+        self,
+        *,
+        batch: int | None,
+        placement: Literal["process", "worker"],
+        about: Mapping[str, str],
+        latency: LatencyInfo | None,
+        outliers: list[OutlierInfo],
+        conventions: ConventionsInfo,
+    ) -> "RunInfo":
+        """Return the content with what playing has shown of the policy.
+
+        A run of an earlier format is told in this one from now on, with the digest of this one.
+        """
+        policy = replace(
+            self.policy,
+            batch=batch,
+            placement=placement,
+            about=dict(about),
+            latency=latency,
+            outliers=outliers,
+        )
+        info = replace(self, format=FORMAT, policy=policy, conventions=conventions)
+        return replace(info, protocol=hash_protocol(info))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data, as the file has it."""
+        content: dict[str, Any] = to_builtins(self)
+        return content
+
+
+class Item(NamedTuple):
+    """A value that must agree."""
+
+    path: str
+    """Where `run.json` has it: `plan.seed`."""
+    words: str
+    value: Any
+
+
+def agreeing(info: Info, purpose: Purpose, above: str = "") -> Iterator[Item]:
+    """Yield what two contents must agree in, as plain data. A part that is null has nothing."""
+    for name, agrees in _agrees(type(info)).items():
+        value = getattr(info, name)
+        for agree in agrees:
+            if purpose in agree.purposes:
+                found = agree.read(info) if agree.read else value
+                yield Item(f"{above}{name}", agree.words, to_builtins(found))
+        if isinstance(value, Info):
+            yield from agreeing(value, purpose, f"{above}{name}.")
+
+
+@cache
+def _agrees(kind: type[Info]) -> dict[str, list[Agree]]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {
+        name: [each for each in getattr(hint, "__metadata__", ()) if isinstance(each, Agree)]
+        for name, hint in hints.items()
+        if name in kind.__struct_fields__
+    }
+
+
+def hash_protocol(info: RunInfo) -> str:
+    """Hash everything that must be equal for two runs to be comparable.
+
+    What is empty is left out, so that a field of a later version that says nothing changes no hash.
+    """
+    relevant = {
+        path: value
+        for path, _, value in agreeing(info, "protocol")
+        if value is not None and value != {} and value != []
+    }
+    return f"sha256:{hashlib.sha256(canonical(relevant).encode()).hexdigest()}"
+
+
+def canonical(value: object) -> str:
+    """Return a value as text: unlike the values themselves, 1 and true are not equal."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

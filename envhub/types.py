@@ -94,6 +94,8 @@ class Interpreter:
     """Copies of EnvHub's own package and of plugins, which are not part of the runtime."""
     unmet: tuple[str, ...] = ()
     """Requirements that are not installed; only if the user chose this interpreter anyway."""
+    former_key: str | None = None
+    """The key that the same runtime had in run.json of format 1."""
 
 
 HERE = Interpreter()

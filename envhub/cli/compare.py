@@ -174,6 +174,6 @@ def _row(task: TaskComparison) -> tuple[str, ...]:
 def _describe(run: Run) -> dict[str, str]:
     return {
         "run": str(run.directory),
-        "benchmark": run.info["benchmark"]["ref"],
-        "policy": describe_policy(run.info["policy"]),
+        "benchmark": run.run_info.benchmark.ref,
+        "policy": describe_policy(run.run_info.policy),
     }

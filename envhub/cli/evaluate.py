@@ -313,7 +313,7 @@ def _show_resume(watcher: Watcher) -> None:
     if watcher.run is None:
         return
     line = f"envhub eval --resume {watcher.run.directory}"
-    if watcher.run.info["seal"] is None:
+    if watcher.run.run_info.seal is None:
         line = f"envhub eval REF --policy P --out {watcher.run.directory} --continue"
     watcher.message(f"Interrupted. Resume with: {line}")
 

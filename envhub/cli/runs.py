@@ -10,7 +10,7 @@ import click
 
 from envhub.cli.options import debug_option, json_option, local_path, one_line
 from envhub.errors import ExitCode, RunDirectoryError, UsageError
-from envhub.results.paste import describe_policy, planned_episodes
+from envhub.results.paste import describe_policy
 from envhub.results.run import open_run
 
 _DEFAULT = Path("runs")
@@ -83,12 +83,12 @@ def _describe(directory: Path) -> Listed:
         overall = run.summary().overall
     except RunDirectoryError as exc:
         return Listed(str(directory), error=str(exc))
-    recorded, planned = overall.n + overall.errors, planned_episodes(run.info["plan"])
+    recorded, planned = overall.n + overall.errors, run.planned
     return Listed(
         run=str(directory),
-        created=run.info["created"],
-        ref=run.info["benchmark"]["ref"],
-        policy=describe_policy(run.info["policy"]),
+        created=run.run_info.created,
+        ref=run.run_info.benchmark.ref,
+        policy=describe_policy(run.run_info.policy),
         episodes=recorded,
         planned=planned,
         rate=overall.rate,

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+from msgspec import to_builtins
 
 from envhub.cli.options import debug_option, debugging, json_option, local_path, require_option
 from envhub.cli.output import echo_error, encodable
@@ -37,7 +38,7 @@ def command(directory: Path, *, requirements: Sequence[Requirement], as_json: bo
         envhub show result --json
         envhub show result --require 'rate>=0.9' --require 'near.ci_low>=0.8'
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    run = open_run(directory)
+    run = open_run(directory).keep_records()
     show_run(run, as_json=as_json)
     check_requirements(requirements, run)
 
@@ -57,26 +58,27 @@ def check_requirements(requirements: Sequence[Requirement], run: Run) -> None:
 
 def show_run(run: Run, *, as_json: bool) -> None:
     """Print a run's table, its first errors and its line to paste; or all of it as JSON."""
+    run = run.keep_records()
     summary = run.summary()
-    line = paste_line(run.info, summary)
+    line = paste_line(run.run_info, summary)
     if as_json:
         content = {
             "run": str(run.directory),
             "complete": run.complete,
-            "policy": run.info["policy"]["ref"],
-            "protocol": run.info["protocol"],
-            "conventions": run.info.get("conventions"),
+            "policy": run.run_info.policy.ref,
+            "protocol": run.run_info.protocol,
+            "conventions": to_builtins(run.run_info.conventions),
             "line": line,
             **to_json(summary),
             "controls": [_control(control) for control in read_controls(run)],
         }
         click.echo(json.dumps(content, indent=2))
         return
-    click.echo(printable(header(run.info, summary)))
+    click.echo(printable(header(run.run_info, summary)))
     click.echo(render(summary))
     for text in _first_errors(run):
         echo_error(printable(text))
-    ignored = describe_overridden(run.info)
+    ignored = describe_overridden(run.run_info)
     if ignored is not None:
         click.echo(printable(f"\nConventions were ignored: {ignored}."))
     for control in read_controls(run):

@@ -6,24 +6,28 @@ any other run the user names the benchmark, and the run is compared with it.
 
 import shlex
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace as changed
 
 from envhub.errors import RunDirectoryError
-from envhub.evaluation.prepare import Prepared, foresee, obtain_policy, prepare
-from envhub.evaluation.recorded import read_begun, recorded_variables, reference_of, request_of
+from envhub.evaluation import recorded
+from envhub.evaluation.describe import foresee
+from envhub.evaluation.prepare import Prepared, obtain_policy, prepare
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.options import Argument, SourceOptions
 from envhub.policies.kinds import InProgram
 from envhub.records import EpisodeRecord
-from envhub.results.arrays import read_actions
-from envhub.results.manifest import check_same
+from envhub.results.arrays import read_arrays
+from envhub.results.comparable import check_same
+from envhub.results.journal import check_directory
 from envhub.results.run import Run
+from envhub.run_info import RunInfo
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
 from envhub.wire.policy_contract import Context
@@ -61,8 +65,9 @@ class Playback:
 
     needs = ()
 
-    def __init__(self, directory: Path, records: Sequence[EpisodeRecord]) -> None:
-        self._directory = directory
+    def __init__(self, read: Callable[[int], Array], records: Sequence[EpisodeRecord]) -> None:
+        """Take the function that returns the actions of an episode, by its number."""
+        self._read = read
         self._numbers = {(record.task, record.episode): record.number for record in records}
 
     def act(self, _observation: Any, episodes: Sequence[Context]) -> Array:
@@ -72,7 +77,7 @@ class Playback:
         return np.stack([_fill(row, longest) for row in rows])
 
     def _left(self, episode: Context) -> Array:
-        actions = recorded_actions(self._directory, self._numbers[episode.task, episode.index])
+        actions = self._read(self._numbers[episode.task, episode.index])
         return actions[episode.step :] if episode.step < len(actions) else actions[-1:]
 
 
@@ -82,7 +87,7 @@ def recorded_actions(directory: Path, number: int) -> Array:
     Raises:
         RunDirectoryError: There are none.
     """
-    actions = read_actions(directory, number)
+    actions = read_arrays(directory, number).actions
     if actions is None or not len(actions):
         raise RunDirectoryError(
             f"{directory} has no actions of this episode (actions/{number}.npy)."
@@ -106,55 +111,69 @@ def prepared_again(
         RunDirectoryError: The run does not carry this user's seal, and no benchmark is named or
             its own policy is to act; or the benchmark is another one now.
     """
-    request, manifest = _request(run, consent, own_policy=policy is None)
+    before = run.run_info
+    request = _request(run, consent, own_policy=policy is None)
     if policy is not None:
         request = replace(request, policy=InProgram(policy), policy_python=None)
-    ref = reference_of(manifest) if consent.benchmark is None else consent.benchmark
+    ref = before.benchmark.reference if consent.benchmark is None else consent.benchmark
     source = find_source(ref, request.options, message=watcher.message)
     files = identify(source)
-    request = obtain_policy(request, manifest, watcher)
-    same_policy = {"policy": manifest["policy"]} if policy is not None else {}
-    check_same(manifest, {**foresee(request, files), **same_policy}, run.directory)
+    request = obtain_policy(request, before, watcher)
+    own = policy is None
+    check_same(before, _asked(foresee(request, files, before), before, own=own), run.directory)
     with tempfile.TemporaryDirectory(prefix="envhub-again-") as place:
         logs = Path(place)
         prepared = prepare(request, source, files, logs, watcher)
         try:
-            # Not the packages: whether they change the result is what is asked.
-            now = {key: prepared.manifest[key] for key in ("benchmark", "plan", "policy")}
-            check_same(manifest, {**now, **same_policy}, run.directory)
+            before = recorded.with_keys_of_today(before, prepared)
+            check_same(before, _asked(prepared.info, before, own=own), run.directory)
             yield Again(run, prepared, logs)
         finally:
             prepared.close()
 
 
-def check_seal(run: Run, consent: Consent) -> dict[str, Any]:
-    """Return a `run.json` that may decide what is executed, the policy and its interpreter too.
+def check_seal(run: Run, consent: Consent) -> None:
+    """Refuse a run that may not decide what is executed, its policy and its interpreter too.
 
     Raises:
         RunDirectoryError: It does not carry this user's seal.
     """
     words = ["envhub", consent.command, str(run.directory), "--benchmark", "REF"]
-    return read_begun(run.directory, obey=shlex.join(words))
+    recorded.check_seal(run.info, run.directory, shlex.join(words))
 
 
-def _request(run: Run, consent: Consent, *, own_policy: bool) -> tuple[EvalRequest, dict[str, Any]]:
+def _request(run: Run, consent: Consent, *, own_policy: bool) -> EvalRequest:
     directory, given = run.directory, consent.options
-    obeyed = own_policy or consent.benchmark is None
-    manifest = check_seal(run, consent) if obeyed else read_begun(directory)
-    request = request_of(manifest, directory, trust_remote_code=given.trust_remote_code)
+    check_directory(directory)
+    if own_policy or consent.benchmark is None:
+        check_seal(run, consent)
+    request = recorded.request_of(
+        run.run_info, directory, trust_remote_code=given.trust_remote_code
+    )
     if consent.benchmark is None:
-        recorded = request.options
+        begun = request.options
         options = replace(
             given,
-            sandbox=recorded.sandbox if given.sandbox == "auto" else given.sandbox,
-            sandbox_allow_network=recorded.sandbox_allow_network,
-            runtime=recorded.runtime if given.runtime == "auto" else given.runtime,
-            env_vars=recorded_variables(manifest, given.env_vars, directory),
+            sandbox=begun.sandbox if given.sandbox == "auto" else given.sandbox,
+            sandbox_allow_network=begun.sandbox_allow_network,
+            runtime=begun.runtime if given.runtime == "auto" else given.runtime,
+            env_vars=recorded.recorded_variables(run.run_info, given.env_vars, directory),
         )
     else:
         options = given
         request = replace(request, ref=consent.benchmark, env_args=consent.env_args)
-    return replace(request, workers=consent.workers, options=options), manifest
+    return replace(request, workers=consent.workers, options=options)
+
+
+def _asked(now: RunInfo, before: RunInfo, *, own: bool) -> RunInfo:
+    """Return what must be as it was: not the packages and workers, whose effect is in question.
+
+    Args:
+        now: What `run.json` would say.
+        before: What it says.
+        own: Whether the run's own policy acts.
+    """
+    return changed(now, runtime=before.runtime, policy=now.policy if own else before.policy)
 
 
 def _fill(row: Array, length: int) -> Array:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from envhub.conventions import (
     KEYS,
@@ -15,6 +14,7 @@ from envhub.conventions import (
 )
 from envhub.declarations import Benchmark
 from envhub.errors import ConventionsDiffer
+from envhub.run_info import ConventionsInfo
 from envhub.types import PolicyFacts
 
 
@@ -27,13 +27,14 @@ class Agreement:
     overridden: tuple[str, ...]
     """The keys for which they differ, with `--ignore-conventions`."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as `run.json` has it, beside what was asked for."""
-        return {
-            "benchmark": dict(self.benchmark),
-            "policy": dict(self.policy),
-            "overridden": list(self.overridden),
-        }
+    def info(self, *, ignore: bool) -> ConventionsInfo:
+        """Return what `run.json` says of it, beside what was asked for."""
+        return ConventionsInfo(
+            ignore=ignore,
+            benchmark=dict(self.benchmark),
+            policy=dict(self.policy),
+            overridden=list(self.overridden),
+        )
 
 
 def agree(benchmark: Benchmark, facts: PolicyFacts, *, ignore: bool) -> Agreement:

@@ -2,19 +2,20 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from envhub.declarations import Task
-from envhub.errors import ContractError, RunDirectoryError
+from envhub.errors import ContractError
 from envhub.evaluation.attempt import hash_trace
 from envhub.evaluation.outcome import Outcome
 from envhub.records import EpisodeRecord
-from envhub.results.arrays import read_actions, read_steps
-from envhub.results.manifest import hash_protocol
+from envhub.results import format1
+from envhub.results.arrays import Arrays
 from envhub.results.run import Run
 from envhub.results.summary import to_json
+from envhub.run_info import TaskInfo, hash_protocol
 from envhub.wire.values import Array
 
 _SHOWN = 5
@@ -29,32 +30,19 @@ def find_problems(run: Run) -> list[str]:
     return [*_manifest(run), *_twice(run.directory), *_summary(run)]
 
 
-def find_contradiction(run: Run, record: EpisodeRecord) -> str | None:
-    """Return how a record contradicts the episode's own files; None if it does not.
+def find_contradiction(record: EpisodeRecord, stored: Arrays, task: TaskInfo) -> str | None:
+    """Return how a record contradicts what is stored of the episode; None if it does not.
 
     Raises:
-        FileNotFoundError: The files are not there, so that nothing can be compared.
+        FileNotFoundError: Nothing is stored, so that nothing can be compared.
     """
-    try:
-        actions = read_actions(run.directory, record.number)
-        steps = read_steps(run.directory, record.number)
-    except RunDirectoryError as error:
-        return str(error)
+    actions, steps = stored.actions, stored.steps
     if record.steps and (actions is None or steps is None):
         raise FileNotFoundError("its actions or steps are missing")
-    return _compare(record, actions, steps, run.info["plan"]["tasks"][record.task])
-
-
-def _compare(
-    record: EpisodeRecord,
-    actions: Array | None,
-    steps: Array | None,
-    task: Mapping[str, Any],
-) -> str | None:
     taken = 0 if steps is None else len(steps)
-    stored = 0 if actions is None else len(actions)
-    if not taken == stored == record.steps:
-        return f"it has {record.steps} steps, {stored} stored actions and {taken} stored rewards"
+    kept = 0 if actions is None else len(actions)
+    if not taken == kept == record.steps:
+        return f"it has {record.steps} steps, {kept} stored actions and {taken} stored rewards"
     if hash_trace(actions, steps) != record.trace:
         return "its trace is not the hash of its stored actions, rewards and flags"
     try:
@@ -82,13 +70,13 @@ def _facts(total: float, step: int | None, success: bool | None, end: str) -> di
     return {"return": total, "success_step": step, "success": success, "end": end}
 
 
-def _outcome(steps: Array | None, task: Mapping[str, Any]) -> Outcome:
+def _outcome(steps: Array | None, task: TaskInfo) -> Outcome:
     """Apply the rule for an episode's end and success to stored steps.
 
     Raises:
         ContractError: It ended before its last step.
     """
-    outcome = Outcome(Task("stored", "", task["horizon"], task["init_states"], task["success"]))
+    outcome = Outcome(Task("stored", "", task.horizon, task.init_states, task.success))
     for number, step in enumerate(() if steps is None else steps):
         if outcome.ended:
             raise ContractError(f"by its stored steps it had ended after {number} steps")
@@ -103,9 +91,9 @@ def _outcome(steps: Array | None, task: Mapping[str, Any]) -> Outcome:
 
 
 def _manifest(run: Run) -> Iterator[str]:
-    benchmark = {"assets": {}, **run.info["benchmark"]}
-    digest = hash_protocol(benchmark, run.info["plan"], run.info["runtime"]["packages"])
-    if digest != run.info["protocol"]:
+    info = run.run_info
+    digest = format1.hash_protocol(info) if info.format == 1 else hash_protocol(info)
+    if digest != info.protocol:
         yield "The protocol in run.json is not the hash of what it stands for."
 
 

@@ -5,12 +5,12 @@ What is told and recorded does not depend on that order.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from envhub.records import Episode
 from envhub.results.paste import describe_outlier
+from envhub.run_info import OutlierInfo
 from envhub.types import Outlier
 
 _MOST = 20
@@ -48,21 +48,21 @@ class OutlierLog:
         self._told = True
         # Within an episode the first that was reported, which is the same in every run.
         return describe_outlier(
-            asdict(next(one for (number, _, _), one in self._found.items() if number == first))
+            next(one for (number, _, _), one in self._found.items() if number == first)
         )
 
-    def to_json(self, before: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    def info(self, before: Sequence[OutlierInfo]) -> list[OutlierInfo]:
         """Return them for `run.json`: each dimension once, of the first task in the plan.
 
         Args:
             before: Those that are recorded already, if the run is resumed.
         """
-        first: dict[tuple[str, int], dict[str, Any]] = {}
-        for one in (*before, *map(asdict, self._found.values())):
-            key = (one["feature"], one["index"])
+        first: dict[tuple[str, int], OutlierInfo] = {}
+        for one in (*before, *(OutlierInfo(**asdict(each)) for each in self._found.values())):
+            key = (one.feature, one.index)
             if key not in first or self._number(one) < self._number(first[key]):
-                first[key] = dict(one)
+                first[key] = one
         return [first[key] for key in sorted(first)][:_MOST]
 
-    def _number(self, outlier: Mapping[str, Any]) -> float:
-        return self._numbers.get(outlier["task"], math.inf)
+    def _number(self, outlier: OutlierInfo) -> float:
+        return self._numbers.get(outlier.task, math.inf)

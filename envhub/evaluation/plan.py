@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Literal
 
 from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
 from envhub.records import Episode
+from envhub.run_info import PlanInfo, TaskInfo
 
 _MAX_EPISODES = 1_000_000
 """The episodes of a run: more would need weeks, and their plan gigabytes."""
@@ -28,23 +29,23 @@ class Plan:
     seed: int
     max_steps: int | None
 
-    def to_json(self, reuse: str) -> dict[str, Any]:
+    def info(self, reuse: Literal["reset", "rebuild"]) -> PlanInfo:
         """Return the plan as `run.json` has it.
 
         Args:
             reuse: Whether envs are kept between episodes, as the benchmark declares.
         """
-        return {
-            "suites": {suite: list(tasks) for suite, tasks in self.suites.items()},
-            "episodes": self.per_task,
-            "seed": self.seed,
-            "max_steps": self.max_steps,
-            "reuse": reuse,
-            "tasks": {
-                name: {"horizon": t.horizon, "success": t.success, "init_states": t.init_states}
+        return PlanInfo(
+            suites={suite: list(tasks) for suite, tasks in self.suites.items()},
+            episodes=self.per_task,
+            seed=self.seed,
+            max_steps=self.max_steps,
+            reuse=reuse,
+            tasks={
+                name: TaskInfo(horizon=t.horizon, success=t.success, init_states=t.init_states)
                 for name, t in self.tasks.items()
             },
-        }
+        )
 
 
 def make_plan(

@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import structs
 
 from envhub.declarations import Benchmark
-from envhub.discovery import chosen
 from envhub.errors import ContractError, UnknownName, UsageError
-from envhub.evaluation.format_1 import describe_policy, foresee_policy, recorded_provided
+from envhub.evaluation.describe import describe_run
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import Plan, make_plan, select
 from envhub.evaluation.request import EvalRequest, Watcher
@@ -27,8 +26,8 @@ from envhub.policies.interpreter import AskedInterpreter, PolicyRuntime
 from envhub.policies.kinds import BUILTIN, Builtin, InProgram, OfBenchmark, PolicyKind, no_process
 from envhub.policies.provider import Wanted
 from envhub.records import Episode
-from envhub.results.manifest import make_manifest
 from envhub.results.require import check_names
+from envhub.run_info import RunInfo
 from envhub.types import HERE, Source, WorkerSpec, confinement_of
 
 
@@ -45,7 +44,7 @@ class Prepared:
     """The interpreter of the policy's processes; None: it has none of its own."""
     policy_devices: tuple[str | None, ...]
     """The GPU of each process of the policy; None: those that the user's variables say."""
-    manifest: Mapping[str, Any]
+    info: RunInfo
     """The content of `run.json`."""
 
     @property
@@ -86,9 +85,7 @@ class Prepared:
         close_workers([self.worker.remote.worker], limit=self.request.limits.close)
 
 
-def obtain_policy(
-    request: EvalRequest, before: Mapping[str, Any] | None, watcher: Watcher
-) -> EvalRequest:
+def obtain_policy(request: EvalRequest, before: RunInfo | None, watcher: Watcher) -> EvalRequest:
     """Return the request with its policy obtained: with all that it needs on this machine.
 
     Args:
@@ -98,31 +95,11 @@ def obtain_policy(
     """
     wanted = Wanted(
         private=request.options.private,
-        begun=None if before is None else recorded_provided(before["policy"]),
+        begun=None if before is None else before.policy.provided,
         message=watcher.message,
         progress=watcher.progress,
     )
     return replace(request, policy=request.policy.obtain(wanted))
-
-
-def foresee(request: EvalRequest, files: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of what `run.json` will say that is known before any code is executed.
-
-    Args:
-        request: What is asked for; its policy is obtained.
-        files: The benchmark's identity, from `sources.fingerprint.identify`.
-    """
-    plan = {"seed": request.seed, "max_steps": request.max_steps}
-    if request.episodes is not None:
-        plan["episodes"] = request.episodes
-    benchmark = {
-        **files,
-        "env_args": dict(request.env_args),
-        "env_vars": sorted(request.options.env_vars),
-        "plugins": list(chosen() or ()),
-    }
-    policy = foresee_policy(request.policy.identify())
-    return {"benchmark": benchmark, "plan": plan, "policy": policy}
 
 
 def prepare(
@@ -177,21 +154,12 @@ def prepare(
             runtime=runtime.identify() if runtime else None,
             processes=list(devices) if runtime else [],
         )
-        manifest = make_manifest(
-            ref=request.ref,
-            spec=worker.spec,
-            loaded=worker.loaded,
-            files=files,
-            planned=plan.to_json(worker.loaded.benchmark.reuse),
-            policy=describe_policy(identity),
-            retries=request.retries,
-            inline=request.workers == 0,
-            ignore_conventions=request.ignore_conventions,
-        )
+        planned = plan.info(worker.loaded.benchmark.reuse)
+        info = describe_run(request, worker, files, planned, identity)
     except BaseException:
         close_workers([worker.remote.worker], limit=request.limits.close)
         raise
-    return Prepared(request, worker, plan, policy, runtime, devices, manifest)
+    return Prepared(request, worker, plan, policy, runtime, devices, info)
 
 
 def auto_workers(memory_mb: int, episodes: int) -> int:

@@ -3,19 +3,24 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+
+from msgspec.structs import asdict
 
 from envhub.errors import RunDirectoryError
+from envhub.evaluation.prepare import Prepared
 from envhub.evaluation.request import EvalRequest
 from envhub.options import Limits, SourceOptions
 from envhub.policies.find import read_policy
-from envhub.results.journal import PlannedEpisodes, check_directory, read_records, read_run
-from envhub.results.schema import check_shape
+from envhub.results import format1
+from envhub.results.journal import check_directory, read_run
+from envhub.results.run import Run
+from envhub.results.schema import parse_run
 from envhub.results.seal import is_sealed
+from envhub.run_info import RunInfo
 
 
-def read_begun(directory: Path, *, obey: str | None = None) -> dict[str, Any]:
-    """Return what `run.json` says of a run that has begun, whose records are of its plan.
+def read_begun(directory: Path, *, obey: str | None = None) -> Run:
+    """Return a run that has begun, with its records, which are of its plan.
 
     Args:
         directory: Of the run.
@@ -26,74 +31,76 @@ def read_begun(directory: Path, *, obey: str | None = None) -> dict[str, Any]:
         RunDirectoryError: The directory has no run, a damaged one, or one without the seal.
     """
     check_directory(directory)
-    manifest = read_run(directory)
-    if obey is not None and not is_sealed(manifest):
+    content = read_run(directory)
+    if obey is not None:
+        check_seal(content, directory, obey)
+    return Run(directory, content, parse_run(content, directory)).keep_records()
+
+
+def check_seal(content: Mapping[str, object], directory: Path, obey: str) -> None:
+    """Refuse a `run.json` that is to decide what is executed, and that this user did not write.
+
+    Args:
+        content: The content of the file.
+        directory: Of the run.
+        obey: The command in which the user says what to execute instead.
+
+    Raises:
+        RunDirectoryError: It does not carry this user's seal.
+    """
+    if not is_sealed(content):
         raise RunDirectoryError(
             f"{directory}/run.json does not carry your seal: somebody else made it, or it was "
             f"changed, so it is not obeyed. Say yourself what to run: {obey}"
         )
-    check_shape(manifest, directory)
-    read_records(directory, PlannedEpisodes(manifest["plan"]))
-    return manifest
 
 
-def check_policy_is_named(manifest: Mapping[str, Any], directory: Path) -> None:
+def check_policy_is_named(info: RunInfo, directory: Path) -> None:
     """Refuse a run whose policy cannot be made again.
 
     Raises:
         RunDirectoryError: Its policy was an object.
     """
-    if manifest["policy"]["kind"] == "object":
+    if info.policy.kind == "object":
         raise RunDirectoryError(
             f"The policy of {directory} was a Python object; only the program that made it can "
             "resume the run."
         )
 
 
-def request_of(
-    manifest: Mapping[str, Any], directory: Path, *, trust_remote_code: bool
-) -> EvalRequest:
+def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> EvalRequest:
     """Return the request that a run was started with."""
-    plan, benchmark, policy = manifest["plan"], manifest["benchmark"], manifest["policy"]
-    protection = manifest["protection"]
+    plan, benchmark, policy = info.plan, info.benchmark, info.policy
     return EvalRequest(
-        ref=benchmark["ref"],
-        policy=read_policy(policy["path"] or policy["ref"], policy["args"], _directory_of(policy)),
-        policy_python=(policy.get("runtime") or {}).get("path"),
-        suites=tuple(plan["suites"]),
-        tasks=tuple(task for tasks in plan["suites"].values() for task in tasks),
-        episodes=plan["episodes"],
-        seed=plan["seed"],
-        max_steps=plan["max_steps"],
-        env_args=benchmark["env_args"],
-        limits=Limits(**manifest["limits"]),
-        retries=manifest["retries"],
-        ignore_conventions=manifest.get("conventions", {}).get("ignore", False),
+        ref=benchmark.ref,
+        policy=read_policy(policy.path or policy.ref, policy.args, _directory_of(policy.directory)),
+        policy_python=policy.runtime.path if policy.runtime else None,
+        suites=tuple(plan.suites),
+        tasks=tuple(task for tasks in plan.suites.values() for task in tasks),
+        episodes=plan.episodes,
+        seed=plan.seed,
+        max_steps=plan.max_steps,
+        env_args=benchmark.env_args,
+        limits=Limits(**asdict(info.limits)),
+        retries=info.retries,
+        ignore_conventions=info.conventions.ignore,
         out=directory,
         options=SourceOptions(
             trust_remote_code=trust_remote_code,
-            sandbox=protection["sandbox"] if benchmark["kind"] == "hub" else "auto",
-            sandbox_allow_network=protection["network"],
-            runtime=manifest["runtime"]["kind"],
+            sandbox=info.protection.sandbox if benchmark.kind == "hub" else "auto",
+            sandbox_allow_network=info.protection.network,
+            runtime=info.runtime.kind,
         ),
     )
 
 
-def reference_of(manifest: Mapping[str, Any]) -> str:
-    """Return the reference by which the run's benchmark is found from any directory."""
-    benchmark = manifest["benchmark"]
-    return str(benchmark["path"] if benchmark["kind"] == "local" else benchmark["ref"])
-
-
-def recorded_variables(
-    manifest: Mapping[str, Any], given: Mapping[str, str], directory: Path
-) -> dict[str, str]:
+def recorded_variables(info: RunInfo, given: Mapping[str, str], directory: Path) -> dict[str, str]:
     """Return the variables of `--env-var` that a run was begun with; their values are not in it.
 
     Raises:
         RunDirectoryError: A value is neither given nor among this process's variables.
     """
-    names = manifest["benchmark"].get("env_vars", [])
+    names = info.benchmark.env_vars
     values = {**{name: os.environ[name] for name in names if name in os.environ}, **given}
     for name in names:
         if name not in values:
@@ -104,7 +111,15 @@ def recorded_variables(
     return values
 
 
-def _directory_of(policy: Mapping[str, Any]) -> Path:
+def with_keys_of_today(before: RunInfo, prepared: Prepared) -> RunInfo:
+    """Return what `run.json` says, with the keys that the same runtimes have in this format."""
+    policy = prepared.policy_runtime
+    return format1.with_keys_of_today(
+        before, prepared.worker.spec.interpreter, policy.interpreter if policy else None
+    )
+
+
+def _directory_of(recorded: str) -> Path:
     """Where the policy of a run ran, if that is still there."""
-    begun = Path(policy["directory"])
+    begun = Path(recorded)
     return begun if begun.is_dir() else Path.cwd()

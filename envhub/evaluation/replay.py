@@ -14,7 +14,7 @@ from envhub.evaluation.slot import Slot, reset
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
 from envhub.records import Episode, EpisodeRecord
-from envhub.results.arrays import read_steps
+from envhub.results.arrays import read_arrays
 from envhub.results.pictures import frame_problem
 from envhub.results.run import Run
 from envhub.wire.messages import Done, Loaded, Opened, QuickStepped, Returned, Stepped, WasReset
@@ -92,7 +92,9 @@ class Replayer:
             return Replay(
                 record,
                 again.record(slot.spaces[1]),
-                first_difference(read_steps(self._run.directory, record.number), again.steps()),
+                first_difference(
+                    read_arrays(self._run.directory, record.number).steps, again.steps()
+                ),
                 frames,
             )
         finally:

@@ -10,21 +10,25 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace as changed
+
 from envhub.errors import ConventionsDiffer, RunDirectoryError
 from envhub.evaluation.breaker import MAX_ERRORS
+from envhub.evaluation.describe import foresee
 from envhub.evaluation.engine import Engine, OnRecord
-from envhub.evaluation.prepare import Prepared, foresee, obtain_policy, prepare
+from envhub.evaluation.prepare import Prepared, obtain_policy, prepare
 from envhub.evaluation.recorded import (
     check_policy_is_named,
     read_begun,
     recorded_variables,
-    reference_of,
     request_of,
+    with_keys_of_today,
 )
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.options import Processes
 from envhub.plugins import Plugins
 from envhub.records import Episode, EpisodeRecord
+from envhub.results.comparable import check_same
 from envhub.results.journal import (
     Journal,
     check_directory,
@@ -36,10 +40,10 @@ from envhub.results.journal import (
     is_vacant,
 )
 from envhub.results.latency import Latency
-from envhub.results.manifest import check_same
 from envhub.results.run import Run
-from envhub.results.seal import check_key, is_sealed, key_path, seal
+from envhub.results.seal import check_key, is_sealed, key_path, make_seal
 from envhub.results.summary import to_json
+from envhub.run_info import RunInfo
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
 from envhub.types import FileSource, PolicyFacts, Source
@@ -86,12 +90,13 @@ def resume_run(
             or policy has changed.
     """
     place = shlex.quote(str(directory))
-    manifest = read_begun(directory, obey=f"envhub eval REF --policy P --out {place} --continue")
-    check_policy_is_named(manifest, directory)
-    request = request_of(manifest, directory, trust_remote_code=trust_remote_code)
-    variables = recorded_variables(manifest, env_vars or {}, directory)
+    before = read_begun(directory, obey=f"envhub eval REF --policy P --out {place} --continue")
+    info = before.run_info
+    check_policy_is_named(info, directory)
+    request = request_of(info, directory, trust_remote_code=trust_remote_code)
+    variables = recorded_variables(info, env_vars or {}, directory)
     options = replace(request.options, env_vars=variables)
-    processes = policy_processes or max(1, len(manifest["policy"].get("processes", ())))
+    processes = policy_processes or max(1, len(info.policy.processes))
     request = replace(
         request,
         workers=workers,
@@ -99,10 +104,10 @@ def resume_run(
         max_errors=max_errors,
         options=options,
     )
-    source = find_source(reference_of(manifest), request.options)
-    if not has_records(directory):  # nothing was played: whatever has changed, it begins now
+    source = find_source(info.benchmark.reference, request.options)
+    if not before.records():  # nothing was played: whatever has changed, it begins now
         return _evaluate(request, source, directory, watcher, before=None)
-    return _evaluate(request, source, directory, watcher, before=manifest, keep=True)
+    return _evaluate(request, source, directory, watcher, before=before, keep=True)
 
 
 def continue_run(request: EvalRequest, directory: Path, watcher: Watcher) -> Run:
@@ -176,7 +181,7 @@ def _evaluate(
     directory: Path,
     watcher: Watcher,
     *,
-    before: dict[str, Any] | None = None,
+    before: Run | None = None,
     keep: bool = False,
 ) -> Run:
     """Play what has no record yet; a policy of other conventions leaves no run behind."""
@@ -193,7 +198,7 @@ def _evaluate_in(
     directory: Path,
     watcher: Watcher,
     *,
-    before: dict[str, Any] | None,
+    before: Run | None,
     keep: bool,
 ) -> Run:
     """Play what has no record yet.
@@ -203,16 +208,16 @@ def _evaluate_in(
         source: What its reference means.
         directory: Of the run.
         watcher: Receives the progress.
-        before: What `run.json` says, if the run has begun.
+        before: The run, if it has begun.
         keep: Whether to leave `run.json` as it is.
     """
     check_key()
     files = _identify(source, directory)
-    request = obtain_policy(request, before, watcher)
+    request = obtain_policy(request, before.run_info if before else None, watcher)
     if before is not None:
-        check_same(before, foresee(request, files), directory)
-        if _is_finished(before, directory) and not os.access(directory, os.W_OK):
-            return Run(directory, before)  # nothing is left to play, and nothing can be written
+        check_same(before.run_info, foresee(request, files, before.run_info), directory)
+        if _is_finished(before) and not os.access(directory, os.W_OK):
+            return before  # nothing is left to play, and nothing can be written
     # Held before anything is written there, the log of the first worker included.
     with closing(Journal(directory)) as journal:
         if before is None and has_records(directory):
@@ -220,22 +225,26 @@ def _evaluate_in(
         prepared = prepare(request, source, files, journal.logs, watcher)
         try:
             if before is not None:
-                check_same(before, prepared.manifest, directory)
+                before = replace(before, run_info=with_keys_of_today(before.run_info, prepared))
+                check_same(before.run_info, prepared.info, directory)
             records = journal.records(prepared.plan.episodes)
             missing = tuple(
                 e for e in prepared.plan.episodes if not _is_done(records.get(e.number))
             )
-            if before is not None and (keep or (not missing and is_sealed(before))):
-                info = before
+            if before is not None and (keep or (not missing and is_sealed(before.info))):
+                run = replace(before, kept=None)
             else:
-                info = _sealed(_renewed(prepared.manifest, before), watcher)
-                journal.write("run.json", info)
+                begun = prepared.info
+                info = begun if before is None else begun.continued(before.run_info)
+                run = _write(info, journal)
+                if run.run_info.seal is None:
+                    watcher.message(_UNSEALED.format(key=key_path()))
             plugins = Plugins()
             plugins.load_observers()
         except BaseException:
             prepared.close()
             raise
-        return _play_and_record(prepared, missing, journal, Run(directory, info), watcher, plugins)
+        return _play_and_record(prepared, missing, journal, run, watcher, plugins)
 
 
 def _identify(source: Source, directory: Path) -> dict[str, Any]:
@@ -250,32 +259,18 @@ def _identify(source: Source, directory: Path) -> dict[str, Any]:
     return found
 
 
-def _renewed(manifest: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What `run.json` is to say of a run that is begun, or continued."""
-    if before is None:
-        return dict(manifest)
-    kept = ("batch", "placement", "about", "latency", "outliers", "processes")
-    policy = {key: before["policy"][key] for key in kept if key in before["policy"]}
-    return {
-        **manifest,
-        "created": before["created"],
-        "policy": {**manifest["policy"], **policy},
-        "conventions": {
-            **manifest["conventions"],
-            **before.get("conventions", {}),
-            "ignore": manifest["conventions"]["ignore"],
-        },
-    }
+def _write(info: RunInfo, journal: Journal) -> Run:
+    """Write `run.json` with this user's seal."""
+    sealed = changed(info, seal=make_seal(info.to_json()))
+    run = Run.of(journal.directory, sealed)
+    journal.write("run.json", run.info)
+    return run
 
 
-def _sealed(manifest: Mapping[str, Any], watcher: Watcher) -> dict[str, Any]:
-    sealed = seal(manifest)
-    if sealed["seal"] is None:
-        watcher.message(
-            f"{key_path()} cannot be kept, so --resume will not obey this run. If it is "
-            "interrupted, repeat the command with --out and --continue."
-        )
-    return sealed
+_UNSEALED = (
+    "{key} cannot be kept, so this run cannot be resumed with --resume. If it is interrupted, "
+    "repeat the command with --out and --continue."
+)
 
 
 def _play_and_record(
@@ -327,26 +322,21 @@ def _play_and_record(
 
 
 def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watcher: Watcher) -> Run:
-    actors = engine.actors
+    actors, info = engine.actors, run.run_info
     facts, agreement = actors.facts, actors.agreement
     if facts is not None and agreement is not None:
-        latency = Latency(run.info["policy"].get("latency"))
+        latency = Latency(info.policy.latency)
         latency.include(actors.latency)
-        told = {
-            "batch": facts.batch,
-            "placement": facts.placement,
-            "about": dict(facts.about),
-            "latency": latency.to_json(),
-            "outliers": actors.outliers.to_json(run.info["policy"].get("outliers", ())),
-        }
-        ignore = run.info.get("conventions", {}).get("ignore", False)
-        info = {
-            **run.info,
-            "policy": {**run.info["policy"], **told},
-            "conventions": {"ignore": ignore, **agreement.to_json()},
-        }
-        run = Run(run.directory, seal(info))
-        journal.write("run.json", run.info)
+        info = info.finished(
+            batch=facts.batch,
+            placement=facts.placement,
+            about=facts.about,
+            latency=latency.info(),
+            outliers=actors.outliers.info(info.policy.outliers),
+            conventions=agreement.info(ignore=info.conventions.ignore),
+        )
+        run = _write(info, journal)
+    run = run.keep_records()
     summary = run.summary()
     journal.write("summary.json", to_json(summary))
     for problem in plugins.run_finished(run, summary):
@@ -358,9 +348,8 @@ def _is_done(record: EpisodeRecord | None) -> bool:
     return record is not None and record.status == "ok"
 
 
-def _is_finished(manifest: Mapping[str, Any], directory: Path) -> bool:
+def _is_finished(run: Run) -> bool:
     """Whether every planned episode was played without an error."""
-    run = Run(directory, manifest)
     return run.complete and all(map(_is_done, run.records()))
 
 

@@ -4,6 +4,7 @@ import random
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,9 +18,10 @@ from envhub.evaluation.replay import first_difference
 from envhub.evaluation.request import Watcher
 from envhub.evaluation.run import play
 from envhub.records import EpisodeRecord
-from envhub.results.arrays import read_steps
+from envhub.results.arrays import Arrays, arrays_path, read_arrays
 from envhub.results.journal import check_directory
 from envhub.results.run import Run, open_run
+from envhub.run_info import RunInfo
 from envhub.wire.values import Array
 
 VerdictName = Literal["identical", "equivalent", "drifted", "different", "tampered", "not checked"]
@@ -123,20 +125,27 @@ def verify_run(
     run = open_run(directory)
     seed = secrets.randbits(32) if question.seed is None else question.seed
     try:
-        records = run.records()
+        run = run.keep_records()
     except RunDirectoryError as error:  # a record of another plan, or none
         return Verification(directory, (str(error),), (), None, (), seed)
-    verdicts = {record.number: _check_files(run, record) for record in records}
+    records = run.records()
+    sample = choose_sample(run, [r for r in records if _is_stored(run, r)], question, seed)
+    kept: dict[int, Arrays] = {}
+    sampled = {record.number for record in sample}
+    verdicts = {
+        record.number: _check_files(run, record, kept if record.number in sampled else None)
+        for record in records
+    }
     problems = tuple(find_problems(run)) if records else ("It has no records.",)
-    chosen = choose_sample(run, [r for r in records if verdicts[r.number] is None], question, seed)
+    chosen = [record for record in sample if verdicts[record.number] is None]
     found = [verdict for verdict in verdicts.values() if verdict is not None]
     if problems or any(each.verdict == "tampered" for each in found) or not chosen:
         return Verification(directory, problems, _fill(records, verdicts), None, (), seed)
     if question.policy:
         check_seal(run, consent)
-        check_policy_is_named(run.info, directory)
+        check_policy_is_named(run.run_info, directory)
     total = len(chosen) * (2 if question.policy else 1)
-    playback = Playback(directory, chosen)
+    playback = Playback(partial(_actions_of, kept), chosen)
     done = 0
 
     def count() -> None:
@@ -145,12 +154,12 @@ def verify_run(
         on_checked(done, total)
 
     with prepared_again(run, consent, watcher, policy=playback) as again:
-        machine = tuple(compare_machines(run.info, again.prepared.manifest))
-        verdicts |= _play_again(again, chosen, count)
+        machine = tuple(compare_machines(run.run_info, again.prepared.info))
+        verdicts |= _play_again(again, chosen, kept, count)
     by_policy: tuple[Verdict, ...] | None = None
     if question.policy:
         with prepared_again(run, consent, watcher) as again:
-            by_policy = tuple(_play_again(again, chosen, count).values())
+            by_policy = tuple(_play_again(again, chosen, kept, count).values())
     return Verification(directory, problems, _fill(records, verdicts), by_policy, machine, seed)
 
 
@@ -163,8 +172,8 @@ def choose_sample(
         UnknownName: The run has no such task.
     """
     for task in question.tasks:
-        if task not in run.info["plan"]["tasks"]:
-            raise UnknownName("task", task, run.info["plan"]["tasks"])
+        if task not in run.run_info.plan.tasks:
+            raise UnknownName("task", task, run.run_info.plan.tasks)
     records = [r for r in records if not question.tasks or r.task in question.tasks]
     if question.episodes is None or len(records) <= question.episodes:
         return list(records)
@@ -208,27 +217,44 @@ def judge(
     return verdict("drifted", reason, step)
 
 
-def compare_machines(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> Iterable[str]:
+def compare_machines(recorded: RunInfo, here: RunInfo) -> Iterable[str]:
     """Yield what the last bits of a result can depend on, and differs from the run's machine."""
-    old, new = recorded.get("machine"), here["machine"]
-    if old is None:
+    if recorded.machine is None:
         yield "the run does not say what machine it was made on"
     else:
         for name in ("arch", "cpu", "flags", "libc", "openblas", "gl"):
-            if old[name] != new[name] and None not in (old[name], new[name]):
-                yield f"{name} {_words(old[name])} recorded, {_words(new[name])} here"
-    packages, ours = recorded["runtime"]["packages"], here["runtime"]["packages"]
+            old, new = getattr(recorded.machine, name), getattr(here.machine, name)
+            if old != new and None not in (old, new):
+                yield f"{name} {_words(old)} recorded, {_words(new)} here"
+    packages, ours = recorded.runtime.packages, here.runtime.packages
     for name in sorted({*packages, *ours}):
         if packages.get(name) != ours.get(name):
             yield f"{name} {packages.get(name, 'none')} recorded, {ours.get(name, 'none')} here"
-    if recorded["runtime"]["python"] != here["runtime"]["python"]:
-        yield f"Python {recorded['runtime']['python']} recorded, {here['runtime']['python']} here"
+    if recorded.runtime.python != here.runtime.python:
+        yield f"Python {recorded.runtime.python} recorded, {here.runtime.python} here"
 
 
-def _check_files(run: Run, record: EpisodeRecord) -> Verdict | None:
-    """Return the verdict of an episode that is not played again; None for others."""
+def _is_stored(run: Run, record: EpisodeRecord) -> bool:
+    """Whether an episode may be played again, as far as that is known without its file."""
+    stored = not record.steps or arrays_path(run.directory, record.number).exists()
+    return stored and record.error is None
+
+
+def _check_files(run: Run, record: EpisodeRecord, kept: dict[int, Arrays] | None) -> Verdict | None:
+    """Return the verdict of an episode that is not played again; None for others.
+
+    Args:
+        run: The run.
+        record: The episode.
+        kept: Receives what is stored of it, for a file is opened once; None: it is not kept.
+    """
     try:
-        problem = find_contradiction(run, record)
+        stored = read_arrays(run.directory, record.number)
+        problem = find_contradiction(record, stored, run.run_info.plan.tasks[record.task])
+        if kept is not None:
+            kept[record.number] = stored
+    except RunDirectoryError as error:
+        problem = str(error)
     except FileNotFoundError as missing:
         return Verdict(record.task, record.episode, "not checked", str(missing))
     if problem is not None:
@@ -248,15 +274,24 @@ def _fill(
     )
 
 
+def _actions_of(kept: Mapping[int, Arrays], number: int) -> Array:
+    actions = kept[number].actions
+    assert actions is not None  # or it would not have been chosen
+    return actions
+
+
 def _play_again(
-    again: Again, chosen: Sequence[EpisodeRecord], on_checked: Callable[[], None]
+    again: Again,
+    chosen: Sequence[EpisodeRecord],
+    kept: Mapping[int, Arrays],
+    on_checked: Callable[[], None],
 ) -> dict[int, Verdict]:
     recorded = {record.number: record for record in chosen}
     episodes = tuple(e for e in again.prepared.plan.episodes if e.number in recorded)
     verdicts: dict[int, Verdict] = {}
 
     def on_record(record: EpisodeRecord, _actions: Array | None, steps: Array | None) -> None:
-        stored = read_steps(again.run.directory, record.number)
+        stored = kept[record.number].steps
         verdicts[record.number] = judge(recorded[record.number], record, stored, steps)
         on_checked()
 

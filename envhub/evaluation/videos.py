@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from envhub.errors import EnvHubError, RunDirectoryError, UsageError
-from envhub.evaluation.again import Again, Consent, Playback, prepared_again
+from envhub.evaluation.again import Again, Consent, Playback, prepared_again, recorded_actions
 from envhub.evaluation.replay import OnFrame, Replay, Replayer
 from envhub.evaluation.request import Watcher
 from envhub.files import write_whole
@@ -68,7 +69,12 @@ def replay_episode(
     if filming:
         check_encoder()
     with (
-        prepared_again(run, consent, watcher, policy=Playback(run.directory, [record])) as again,
+        prepared_again(
+            run,
+            consent,
+            watcher,
+            policy=Playback(partial(recorded_actions, run.directory), [record]),
+        ) as again,
         Video(again.prepared.benchmark.control_hz, every) if filming else nullcontext() as video,
     ):
         last: list[Array] = []
@@ -124,7 +130,9 @@ def draw_videos(
     if not missing:
         return []
     check_encoder()
-    with prepared_again(run, consent, watcher, policy=Playback(run.directory, missing)) as again:
+    with prepared_again(
+        run, consent, watcher, policy=Playback(partial(recorded_actions, run.directory), missing)
+    ) as again:
         return _Crew(again, missing, every, on_drawn).draw()
 
 
@@ -185,7 +193,7 @@ class _Crew:
             return self._waiting.popleft() if self._waiting and not self._stop else None
 
     def _draw(self, replayer: Replayer, record: EpisodeRecord) -> None:
-        episode = PlannedEpisodes(self._again.run.info["plan"])[record.task, record.episode]
+        episode = PlannedEpisodes(self._again.run.run_info.plan)[record.task, record.episode]
         with Video(self._job.benchmark.control_hz, self._every) as video:
             replay = replayer.play(record, episode, video.add, self._every)
             content = video.finish()
@@ -197,7 +205,7 @@ class _Crew:
 
 def _replay(again: Again, record: EpisodeRecord, on_frame: OnFrame, every: int) -> Replay:
     job = again.prepared.job((), again.logs)
-    episode = PlannedEpisodes(again.run.info["plan"])[record.task, record.episode]
+    episode = PlannedEpisodes(again.run.run_info.plan)[record.task, record.episode]
     replayer = Replayer(again.run, job, 0, again.prepared.worker.remote)
     try:
         return replayer.play(record, episode, on_frame, every)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from envhub.options import Argument
-from envhub.run_info import ProvidedInfo, Value
+from envhub.run_info import ProvidedInfo
 
 Say = Callable[[str], object]
 
@@ -53,7 +53,7 @@ class ProvidedPolicy:
     """The user's arguments as the run records them, with what was pinned; None: as given."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Hashes by name, `sha256:...`. A run is only continued if all of them are the same."""
-    details: Mapping[str, Value] = field(default_factory=dict)
+    details: Mapping[str, Argument] = field(default_factory=dict)
     """What the run records besides."""
     requires: tuple[str, ...] = ()
     """What the policy's interpreter must have, such as `torch>=2.2`."""

@@ -3,6 +3,7 @@
 import io
 import os
 import tokenize
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -41,17 +42,31 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return buffer.getvalue()
 
 
-def read_actions(directory: Path, number: int) -> Array | None:
-    """Return the actions of an episode, a row per step; None if they are not there.
+@dataclass(frozen=True, slots=True)
+class Arrays:
+    """What is stored of an episode."""
+
+    actions: Array | None
+    """A row per step; None if they are not there."""
+    steps: Array | None
+    """Reward and flags of every step; None if they are not there."""
+
+
+def read_arrays(directory: Path, number: int) -> Arrays:
+    """Return what is stored of an episode; its file is opened once.
 
     Raises:
         RunDirectoryError: The file is damaged.
     """
     path = arrays_path(directory, number)
     found = _read(path)
-    if not found:
-        return None
-    actions = found[0]
+    return Arrays(
+        _check_actions(found[0], path) if found else None,
+        _check_steps(found[1], path) if len(found) > 1 else None,
+    )
+
+
+def _check_actions(actions: Array, path: Path) -> Array:
     if actions.dtype.kind not in "biuf" or actions.ndim == 0:
         raise RunDirectoryError(
             f"{path} holds {actions.dtype} of shape {actions.shape}, not actions."
@@ -59,17 +74,7 @@ def read_actions(directory: Path, number: int) -> Array | None:
     return actions
 
 
-def read_steps(directory: Path, number: int) -> Array | None:
-    """Return reward and flags of every step of an episode; None if they are not there.
-
-    Raises:
-        RunDirectoryError: The file is damaged.
-    """
-    path = arrays_path(directory, number)
-    found = _read(path)
-    if len(found) < 2:
-        return None
-    steps = found[1]
+def _check_steps(steps: Array, path: Path) -> Array:
     if steps.dtype != STEP or steps.ndim != 1:
         raise RunDirectoryError(f"{path} holds {steps.dtype} of shape {steps.shape}, not steps.")
     return steps

@@ -1,39 +1,88 @@
-"""Whether two runs played the same episodes, and if not, how they differ. Pure."""
+"""What two contents of `run.json` must agree in, and how they differ. Pure.
 
+Which fields these are is said where they are declared, in `envhub.run_info`.
+"""
+
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from envhub.errors import UsageError
+from msgspec import to_builtins
+
+from envhub.errors import RunDirectoryError, UsageError
+from envhub.run_info import RunInfo, agreeing, canonical
 
 _SHOWN = 3
 """Differences of a kind that an error names."""
+_MOST_TEXT = 80
+"""Characters of a value that an error shows."""
 
-_FILES = "the benchmark's files"
+_HASHES = "the benchmark's files"
+"""Whose values say nothing to people."""
 
 
-def check_comparable(a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
+def check_same(before: RunInfo, now: RunInfo, directory: Path) -> None:
+    """Refuse to continue a run with another question than it was begun with.
+
+    Args:
+        before: What `run.json` says.
+        now: What it would say now; `evaluation.describe.foresee` says what is not known yet as
+            `before` does.
+        directory: Of the run.
+
+    Raises:
+        RunDirectoryError: The question is another; names the first difference, with both values.
+    """
+    if before.runtime.worker != now.runtime.worker:
+        raise RunDirectoryError(
+            f"{directory} was begun with EnvHub {before.envhub}, whose workers play episodes "
+            f"otherwise than those of EnvHub {now.envhub}. Continue it with EnvHub "
+            f"{before.envhub}, or start a new run in another directory."
+        )
+    old = {item.words: item.value for item in agreeing(before, "resume")}
+    for _, words, value in agreeing(now, "resume"):
+        if words in old and canonical(old[words]) != canonical(value):
+            raise _difference(words, old[words], value, directory)
+
+
+def _difference(words: str, old: Any, new: Any, directory: Path) -> RunDirectoryError:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        changed = {*map(canonical, old.items())} ^ {*map(canonical, new.items())}
+        key = min(json.loads(item)[0] for item in changed)
+        words, old, new = f"{words} {key}", old.get(key), new.get(key)
+    advice = "Give the same" if words.startswith("--") else "Restore it"
+    return RunDirectoryError(
+        f"The {words} that {directory} was begun with is {_short(old)}, and now it is "
+        f"{_short(new)}. {advice}, or start a new run in another directory."
+    )
+
+
+def _short(value: object) -> str:
+    if value is None:
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
+
+
+def check_comparable(a: RunInfo, b: RunInfo) -> None:
     """Refuse two runs that did not play the same episodes.
 
     They may have another number of episodes and other tasks: what they have in common counts.
 
-    Args:
-        a: The content of one run's `run.json`.
-        b: The content of the other's.
-
     Raises:
         UsageError: They differ in something that changes an episode; names what, with both values.
     """
-    first, second = _conditions(a), _conditions(b)
+    second = {item.path: item.value for item in agreeing(b, "compare")}
     differing = [
-        _describe(words, first[words], second[words])
-        for words in first
-        if first[words] != second[words]
+        _describe(words, value, second[path])
+        for path, words, value in agreeing(a, "compare")
+        if value != second[path]
     ]
-    first_tasks, second_tasks = a["plan"]["tasks"], b["plan"]["tasks"]
-    common = [task for task in first_tasks if task in second_tasks]
-    if any(first_tasks[task] != second_tasks[task] for task in common):
-        own = ({task: tasks[task] for task in common} for tasks in (first_tasks, second_tasks))
-        differing.append(_describe("tasks", *own))
+    common = [task for task in a.plan.tasks if task in b.plan.tasks]
+    own = [{task: to_builtins(info.plan.tasks[task]) for task in common} for info in (a, b)]
+    if own[0] != own[1]:
+        differing.append(_describe("task", *own))
     if differing:
         raise UsageError(
             f"The runs differ in {'; and in '.join(differing)}. --unpaired compares them all the "
@@ -41,34 +90,18 @@ def check_comparable(a: Mapping[str, Any], b: Mapping[str, Any]) -> None:
         )
 
 
-def _conditions(info: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be equal for an episode to be the same in two runs, by the words for it."""
-    benchmark, plan = info["benchmark"], info["plan"]
-    assets = benchmark.get("assets", {})
-    return {
-        "the benchmark": benchmark["name"],
-        _FILES: benchmark["files"],
-        "--env-arg": {k: v for k, v in benchmark["env_args"].items() if k not in assets},
-        "the content of the assets": assets,
-        "ENVHUB_PLUGINS": benchmark["plugins"],
-        "conventions": benchmark.get("conventions", {}),
-        "LeRobot's conventions": benchmark.get("lerobot_conventions", {}),
-        "--seed": plan["seed"],
-        "the reuse of envs": plan["reuse"],
-        "packages": info["runtime"]["packages"],
-    }
-
-
 def _describe(words: str, a: Any, b: Any) -> str:
+    plain = words.startswith("--")
     if not isinstance(a, Mapping) or not isinstance(b, Mapping):
-        return f"{words} ({_shown(a)}, {_shown(b)})"
+        return f"{words if plain else f'the {words}'} ({_shown(a)}, {_shown(b)})"
+    named = words if plain else f"the {words}s"
     names = sorted(name for name in {*a, *b} if a.get(name) != b.get(name))
     listed = [
-        name if words == _FILES else _describe_entry(name, a.get(name), b.get(name))
+        name if named == _HASHES else _describe_entry(name, a.get(name), b.get(name))
         for name in names[:_SHOWN]
     ]
     more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return f"{words} ({'; '.join(listed)}{more})"
+    return f"{named} ({'; '.join(listed)}{more})"
 
 
 def _describe_entry(name: str, a: Any, b: Any) -> str:

@@ -184,9 +184,9 @@ def compare(a: Run | str | Path, b: Run | str | Path, *, paired: bool = True) ->
     """
     a, b = (run if isinstance(run, Run) else open_run(run) for run in (a, b))
     if paired:
-        check_comparable(a.info, b.info)
+        check_comparable(a.run_info, b.run_info)
     first, second = _by_task(a), _by_task(b)
-    planned_a, planned_b = a.info["plan"]["episodes"], b.info["plan"]["episodes"]
+    planned_a, planned_b = a.run_info.plan.episodes, b.run_info.plan.episodes
     rows = [
         row
         for task in first
@@ -224,8 +224,8 @@ def compare_groups(a: Sequence[Run], b: Sequence[Run]) -> GroupComparison:
     if min(len(a), len(b)) < 2:
         raise UsageError("A group needs at least two runs: envhub compare A1 A2 -- B1 B2.")
     for run in (*a, *b):
-        check_comparable(a[0].info, run.info)
-        if set(run.info["plan"]["tasks"]) != set(a[0].info["plan"]["tasks"]):
+        check_comparable(a[0].run_info, run.run_info)
+        if set(run.run_info.plan.tasks) != set(a[0].run_info.plan.tasks):
             raise UsageError(f"{run.directory} has other tasks than {a[0].directory}.")
     rates_a, rates_b = tuple(map(_settled_rate, a)), tuple(map(_settled_rate, b))
     test = welch(rates_a, rates_b)
@@ -259,7 +259,7 @@ def _settled_rate(run: Run) -> float:
 
 
 def _by_task(run: Run) -> dict[str, dict[_Key, EpisodeRecord]]:
-    tasks: dict[str, dict[_Key, EpisodeRecord]] = {task: {} for task in run.info["plan"]["tasks"]}
+    tasks: dict[str, dict[_Key, EpisodeRecord]] = {task: {} for task in run.run_info.plan.tasks}
     for record in run.records():
         tasks[record.task][record.episode, record.seed, record.init_state] = record
     return tasks

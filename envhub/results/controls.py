@@ -67,7 +67,9 @@ def read_controls(run: Run) -> list[Control]:
     if not folder.is_dir():
         return []
     names = sorted(path.name for path in folder.iterdir() if (path / "run.json").is_file())
-    found = [(name, open_run(folder / name)) for name in names if _NAME.fullmatch(name)]
+    found = [
+        (name, open_run(folder / name).keep_records()) for name in names if _NAME.fullmatch(name)
+    ]
     controls = [_control(name, control, run) for name, control in found if control.records()]
     return sorted(controls, key=lambda control: (not control.is_floor, control.name))
 

@@ -30,9 +30,10 @@ from envhub.files import open_regular, write_whole
 from envhub.records import Episode, EpisodeRecord
 from envhub.results.arrays import arrays_path, pack_arrays
 from envhub.results.schema import describe
+from envhub.run_info import FORMAT, PlanInfo
 from envhub.wire.values import Array
 
-FORMAT = 1
+_FORMATS = (1, FORMAT)
 
 _KEYS = {
     "return" if field.name == "return_" else field.name: field.name
@@ -56,10 +57,10 @@ class Planned(Protocol):
 class PlannedEpisodes:
     """The episodes of a plan as `run.json` has it. Each is made when it is asked for."""
 
-    def __init__(self, plan: Mapping[str, Any]) -> None:
-        self._count, self._seed, self._tasks = plan["episodes"], plan["seed"], plan["tasks"]
+    def __init__(self, plan: PlanInfo) -> None:
+        self._count, self._seed, self._tasks = plan.episodes, plan.seed, plan.tasks
         self._suites: dict[str, str] = {}
-        for suite, tasks in plan["suites"].items():
+        for suite, tasks in plan.suites.items():
             for task in tasks:
                 self._suites.setdefault(task, suite)
         self._places = {task: place for place, task in enumerate(self._suites)}
@@ -69,7 +70,7 @@ class PlannedEpisodes:
         if task not in self._places or not 0 <= index < self._count:
             raise KeyError(key)
         number = self._places[task] * self._count + index
-        states = self._tasks[task]["init_states"]
+        states = self._tasks[task].init_states
         state = index % states if states else None
         return Episode(number, self._suites[task], task, index, self._seed + index, state)
 
@@ -278,10 +279,10 @@ def read_run(directory: Path) -> dict[str, Any]:
             "another directory."
         ) from exc
     version = content.get("format") if isinstance(content, dict) else None
-    if type(version) is not int or version != FORMAT:
+    if type(version) is not int or version not in _FORMATS:
         raise RunDirectoryError(
-            f"{directory} has the format {_shown(version)}; this version of EnvHub reads {FORMAT}. "
-            "Use the version that wrote it."
+            f"{directory} has the format {_shown(version)}; this version of EnvHub reads "
+            f"{' and '.join(map(str, _FORMATS))}. Use the version that wrote it."
         )
     return dict(content)
 

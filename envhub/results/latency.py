@@ -9,8 +9,8 @@ percentile is right within 2.5 %.
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+
+from envhub.run_info import LatencyInfo
 
 _LEAST = 1e-6
 _STEP = math.log(1.05)
@@ -21,12 +21,12 @@ _KEY = re.compile("[0-9]{1,3}")
 class Latency:
     """The durations of the calls of `act`."""
 
-    def __init__(self, recorded: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, recorded: LatencyInfo | None = None) -> None:
         """Take what `run.json` has of earlier calls; None: there were none.
 
         Counts that nothing here has written are left out: the file may be another's.
         """
-        counts = recorded["counts"] if recorded else {}
+        counts = recorded.counts if recorded else {}
         self._counts = Counter(
             {int(key): n for key, n in counts.items() if _KEY.fullmatch(key) and n > 0}
         )
@@ -57,13 +57,13 @@ class Latency:
                 return _LEAST * math.exp((key + 0.5) * _STEP)
         raise ValueError("no call was counted")
 
-    def to_json(self) -> dict[str, Any] | None:
+    def info(self) -> LatencyInfo | None:
         """Return what `run.json` is to say; None if there was no call."""
         if not self.calls:
             return None
-        return {
-            "calls": self.calls,
-            "p50": round(self.percentile(0.5), 6),
-            "p95": round(self.percentile(0.95), 6),
-            "counts": {str(key): self._counts[key] for key in sorted(self._counts)},
-        }
+        return LatencyInfo(
+            calls=self.calls,
+            p50=round(self.percentile(0.5), 6),
+            p95=round(self.percentile(0.95), 6),
+            counts={str(key): self._counts[key] for key in sorted(self._counts)},
+        )

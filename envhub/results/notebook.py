@@ -26,11 +26,11 @@ def to_html(run: "Run") -> str:
     rows = [("overall", summary.overall), *named]
     return render_part(
         "notebook.html",
-        title=_short(header(run.info, summary)),
+        title=_short(header(run.run_info, summary)),
         overall=summary.overall,
         rows=[{"name": _short(n), "line": line, "axis": whisker(line)} for n, line in rows],
         more=max(0, len(summary.tasks) - _MOST_ROWS),
-        line=_short(paste_line(run.info, summary)),
+        line=_short(paste_line(run.run_info, summary)),
     )
 
 

@@ -1,19 +1,19 @@
 """A run in words: the line to paste, and the header above the table. Pure."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from envhub.conventions import contrast
 from envhub.options import Argument
 from envhub.results.summary import Line, Summary
+from envhub.run_info import OutlierInfo, PlanInfo, PolicyInfo, RunInfo
 from envhub.text import pluralize
+from envhub.types import Outlier
 
 _DIGEST = 12
 """Hex digits of a protocol that are shown: as many as people paste of a commit."""
 
 
-def paste_line(info: Mapping[str, Any], summary: Summary) -> str:
+def paste_line(info: RunInfo, summary: Summary) -> str:
     """Return one line for a paper or an issue.
 
     Args:
@@ -22,11 +22,11 @@ def paste_line(info: Mapping[str, Any], summary: Summary) -> str:
     """
     line = summary.overall
     parts = [
-        info["benchmark"]["ref"],
-        f"policy {describe_policy(info['policy'])}",
-        f"protocol {info['protocol'].removeprefix('sha256:')[:_DIGEST]}",
+        info.benchmark.ref,
+        f"policy {describe_policy(info.policy)}",
+        f"protocol {info.protocol.removeprefix('sha256:')[:_DIGEST]}",
         _describe_outcome(line),
-        f"{describe_episodes(info['plan'], line)}, {pluralize(line.n_tasks, 'task')}",
+        f"{describe_episodes(info.plan, line)}, {pluralize(line.n_tasks, 'task')}",
     ]
     if line.errors:
         parts.append(_describe_errors(line))
@@ -36,53 +36,45 @@ def paste_line(info: Mapping[str, Any], summary: Summary) -> str:
     return " | ".join(parts)
 
 
-def header(info: Mapping[str, Any], summary: Summary) -> str:
+def header(info: RunInfo, summary: Summary) -> str:
     """Return the line above the table: benchmark, policy, and whether the run is complete."""
-    line, planned = summary.overall, planned_episodes(info["plan"])
-    text = f"{info['benchmark']['ref']}, policy {describe_policy(info['policy'])}"
+    line, planned = summary.overall, info.plan.planned
+    text = f"{info.benchmark.ref}, policy {describe_policy(info.policy)}"
     if line.n + line.errors < planned:
         text += f", incomplete: {line.n + line.errors} of {pluralize(planned, 'episode')}"
     return text
 
 
-def describe_policy(policy: Mapping[str, Any]) -> str:
+def describe_policy(policy: PolicyInfo) -> str:
     """Return the name of a policy, with its arguments."""
-    name = policy["ref"] if policy["kind"] == "named" else f"{policy['ref']} (a Python object)"
-    args = " ".join(f"{key}={_shown(value)}" for key, value in policy["args"].items())
+    name = f"{policy.ref} (a Python object)" if policy.kind == "object" else policy.ref
+    args = " ".join(f"{key}={_shown(value)}" for key, value in policy.args.items())
     return f"{name} {args}".rstrip()
 
 
-def describe_overridden(info: Mapping[str, Any]) -> str | None:
+def describe_overridden(info: RunInfo) -> str | None:
     """Return both sides of the conventions that a run ignored; None if it ignored none."""
-    found = info.get("conventions", {})
-    if not found.get("overridden"):
+    found = info.conventions
+    if not found.overridden:
         return None
-    name = info["benchmark"]["name"]
-    return contrast(name, found["benchmark"], found["policy"], found["overridden"])
+    return contrast(info.benchmark.name, found.benchmark, found.policy, found.overridden)
 
 
-def describe_outlier(outlier: Mapping[str, Any]) -> str:
+def describe_outlier(outlier: OutlierInfo | Outlier) -> str:
     """Return a sentence about a number of a state that is far outside what was trained with."""
-    statistics = ", ".join(f"{key} {value:.4g}" for key, value in outlier["statistics"].items())
+    statistics = ", ".join(f"{key} {value:.4g}" for key, value in outlier.statistics.items())
     return (
-        f"{outlier['feature']}[{outlier['index']}] is {outlier['value']:.4g} in task "
-        f"{outlier['task']}, far outside the checkpoint's statistics ({statistics}): it may have "
+        f"{outlier.feature}[{outlier.index}] is {outlier.value:.4g} in task "
+        f"{outlier.task}, far outside the checkpoint's statistics ({statistics}): it may have "
         "been trained with another state, other units or another robot."
     )
 
 
-def describe_episodes(plan: Mapping[str, Any], line: Line) -> str:
+def describe_episodes(plan: PlanInfo, line: Line) -> str:
     """Return the number of episodes that count; of how many, if some were not played."""
-    planned = planned_episodes(plan)
-    if line.n + line.errors < planned:
-        return f"{line.n} of {pluralize(planned, 'episode')}"
+    if line.n + line.errors < plan.planned:
+        return f"{line.n} of {pluralize(plan.planned, 'episode')}"
     return pluralize(line.n, "episode")
-
-
-def planned_episodes(plan: Mapping[str, Any]) -> int:
-    """Return the number of episodes of a plan; a task in several suites is played once."""
-    tasks = {task for suite in plan["suites"].values() for task in suite}
-    return len(tasks) * int(plan["episodes"])
 
 
 def _shown(value: Argument) -> str:

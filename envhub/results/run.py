@@ -1,16 +1,16 @@
 """A run, as programs and observers see it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from envhub.records import EpisodeRecord
 from envhub.results.journal import PlannedEpisodes, read_records, read_run
 from envhub.results.notebook import to_html, to_pandas
-from envhub.results.paste import planned_episodes
-from envhub.results.schema import check_shape
+from envhub.results.schema import parse_run
 from envhub.results.summary import Summary, settle, summarize
+from envhub.run_info import RunInfo
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -19,16 +19,32 @@ class Run:
 
     directory: Path
     info: Mapping[str, Any]
+    """The content, as the file has it."""
+    run_info: RunInfo
+    """The same as types, whatever the format of the file."""
+    kept: tuple[EpisodeRecord, ...] | None = field(default=None, compare=False)
+    """Records that were read; None: each question reads them, for others may be writing."""
+
+    @classmethod
+    def of(cls, directory: Path, run_info: RunInfo) -> "Run":
+        """Return the run of a content that this version writes."""
+        return cls(directory, run_info.to_json(), run_info)
 
     @property
     def suites(self) -> dict[str, list[str]]:
         """The tasks of each evaluated suite."""
-        return {suite: list(tasks) for suite, tasks in self.info["plan"]["suites"].items()}
+        return {suite: list(tasks) for suite, tasks in self.run_info.plan.suites.items()}
 
     def records(self) -> tuple[EpisodeRecord, ...]:
         """Return the records so far, in the order of the plan."""
-        records = read_records(self.directory, PlannedEpisodes(self.info["plan"]))
+        if self.kept is not None:
+            return self.kept
+        records = read_records(self.directory, PlannedEpisodes(self.run_info.plan))
         return tuple(records[number] for number in sorted(records))
+
+    def keep_records(self) -> "Run":
+        """Return the same run with the records that it has now, so that they are read once."""
+        return self if self.kept is not None else replace(self, kept=self.records())
 
     def summary(self) -> Summary:
         """Return the rates with their intervals."""
@@ -36,7 +52,7 @@ class Run:
 
     def cases(self) -> tuple[Summary, Summary]:
         """Return the summary if every episode without a result had failed, or had succeeded."""
-        summary, episodes = self.summary(), self.info["plan"]["episodes"]
+        summary, episodes = self.summary(), self.run_info.plan.episodes
         failed = settle(summary, self.suites, episodes, succeeded=False)
         return failed, settle(summary, self.suites, episodes, succeeded=True)
 
@@ -48,7 +64,7 @@ class Run:
     @property
     def planned(self) -> int:
         """The number of planned episodes."""
-        return planned_episodes(self.info["plan"])
+        return self.run_info.plan.planned
 
     def to_pandas(self) -> Any:
         """Return a data frame with a row per recorded episode; needs pandas.
@@ -59,12 +75,13 @@ class Run:
         return to_pandas(self)
 
     def __repr__(self) -> str:
-        named = {key: self.info.get(key, {}).get("ref", "?") for key in ("benchmark", "policy")}
-        text = f"{named['benchmark']}, policy {named['policy']}, {self.planned} episodes planned"
-        return f"<Run {self.directory}: {text}>"
+        benchmark, policy = self.run_info.benchmark.ref, self.run_info.policy.ref
+        return (
+            f"<Run {self.directory}: {benchmark}, policy {policy}, {self.planned} episodes planned>"
+        )
 
     def _repr_html_(self) -> str:
-        return to_html(self)
+        return to_html(self.keep_records())
 
 
 def open_run(directory: str | Path) -> Run:
@@ -75,5 +92,4 @@ def open_run(directory: str | Path) -> Run:
     """
     place = Path(directory)
     info = read_run(place)
-    check_shape(info, place)
-    return Run(place, info)
+    return Run(place, info, parse_run(info, place))

@@ -30,19 +30,23 @@ _KEY = re.compile(rb"([0-9a-f]{64})\n")
 
 
 def seal(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of `run.json` with this user's seal.
+    """Return the content of `run.json` with this user's seal; see `make_seal`."""
+    return {**manifest, FIELD: make_seal(manifest)}
 
-    The seal is None where no key can be kept, as in a home that cannot be written: such a run is
-    as one of somebody else.
+
+def make_seal(manifest: Mapping[str, Any]) -> str | None:
+    """Return this user's seal of the content of `run.json`, over all fields but its own.
+
+    None where no key can be kept, as in a home that cannot be written: such a run is as one of
+    somebody else.
 
     Raises:
         UsageError: The key is not secret, or not a key.
     """
     try:
-        key = _read_key(create=True)
+        return _mac(manifest, _read_key(create=True))
     except OSError:
-        return {**manifest, FIELD: None}
-    return {**manifest, FIELD: _mac(manifest, key)}
+        return None
 
 
 def is_sealed(manifest: Mapping[str, Any]) -> bool:

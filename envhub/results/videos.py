@@ -82,11 +82,11 @@ def find_episode(run: Run, name: str) -> EpisodeRecord:
     if found is None:
         raise UsageError(f"{name!r} is not an episode: write TASK:K, such as {_example(run)}.")
     try:
-        episode = PlannedEpisodes(run.info["plan"])[found[1], int(found[2])]
+        episode = PlannedEpisodes(run.run_info.plan)[found[1], int(found[2])]
     except KeyError:
         raise UsageError(
             f"{run.directory} has no episode {name}: they are named like {_example(run)}, "
-            f"with K from 0 to {run.info['plan']['episodes'] - 1}."
+            f"with K from 0 to {run.run_info.plan.episodes - 1}."
         ) from None
     for record in run.records():
         if record.number == episode.number:
@@ -95,7 +95,7 @@ def find_episode(run: Run, name: str) -> EpisodeRecord:
 
 
 def _example(run: Run) -> str:
-    return f"{next(iter(run.info['plan']['tasks']))}:0"
+    return f"{next(iter(run.run_info.plan.tasks))}:0"
 
 
 def known_videos(run: Run, records: Sequence[EpisodeRecord]) -> dict[int, VideoFacts]:

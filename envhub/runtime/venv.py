@@ -9,7 +9,6 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-import envhub
 from envhub import directories, process
 from envhub.errors import ContractError, RuntimeUnavailable
 from envhub.machine import resources
@@ -50,7 +49,7 @@ def ensure_runtime(
     refuse_foreign_envhub((pin.name for pin in pins.pins), f"The runtime of {name}")
     complete = _without_own(pins.applying(base.markers))
     _check_needs(complete, name)
-    key = key_of(complete, base)
+    key, former = key_of(complete, base), former_key_of(complete, base)
 
     def build(place: Path) -> dict[str, Any]:
         began = time.monotonic()
@@ -71,13 +70,24 @@ def ensure_runtime(
     place = directories.ensure(directories.RUNTIMES, key, build, tag=base.tag, message=progress)
     secure_compiled(key, progress)
     paths = copy_packages(distributions, message=progress)
-    return Interpreter("isolated", str(place / "venv/bin/python"), key, paths)
+    return Interpreter("isolated", str(place / "venv/bin/python"), key, paths, former_key=former)
 
 
 def key_of(pins: Pins, base: Python) -> str:
-    """Return a runtime's key: a hash of its pins, the interpreter, the platform and EnvHub."""
-    text = json.dumps([pins.text(), base.name, base.platform, base.base, envhub.__version__])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Return a runtime's key: a hash of its pins, the interpreter and the platform.
+
+    EnvHub is not part of a runtime, so that it can be upgraded while a run is not finished.
+    """
+    return _hash([pins.text(), base.name, base.platform, base.base])
+
+
+def former_key_of(pins: Pins, base: Python) -> str:
+    """Return the key that 0.1.0 gave the same runtime, as runs of format 1 recorded it."""
+    return _hash([pins.text(), base.name, base.platform, base.base, "0.1.0"])
+
+
+def _hash(content: list[str]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def _install(

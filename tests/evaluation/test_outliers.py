@@ -111,18 +111,18 @@ def test_the_first_of_the_plan_is_told_whichever_comes_first():
 def test_each_number_is_recorded_once_by_the_first_task():
     log = OutlierLog(plan("a", "b"), plan("a", "b"))
     log.add([outlier("b", 1), outlier("b", 0), outlier("a", 1, 5.0), outlier("a", 1, 6.0)])
-    assert [(one["task"], one["index"], one["value"]) for one in log.to_json([])] == [
+    assert [(one.task, one.index, one.value) for one in log.info([])] == [
         ("b", 0, 9.0),
         ("a", 1, 5.0),
     ]
-    before = OutlierLog(plan("a", "b"), ()).to_json([])
+    before = OutlierLog(plan("a", "b"), ()).info([])
     assert before == []
-    assert log.to_json(log.to_json([])) == log.to_json([])
+    assert log.info(log.info([])) == log.info([])
 
 
 def test_there_are_at_most_twenty_and_only_of_the_plan():
     log = OutlierLog(plan("a"), plan("a"))
     log.add(outlier("a", index) for index in range(99))
     log.add([outlier("z")])
-    assert len(log.to_json([])) == 20
-    assert {one["task"] for one in log.to_json([])} == {"a"}
+    assert len(log.info([])) == 20
+    assert {one.task for one in log.info([])} == {"a"}

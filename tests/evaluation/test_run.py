@@ -14,6 +14,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+from support.opened import opened_by
 from support.paths import ASSETS
 from support.processes import descendants, wait_until
 from support.run_tools import WALK, WALKERS, outcomes, snapshot
@@ -100,7 +101,6 @@ def test_a_policy_object_runs_here(out):
         "args": {},
         "files": {},
         "directory": os.getcwd(),
-        "checkpoint": None,
         "provided": None,
         "batch": None,
         "placement": "process",
@@ -455,3 +455,20 @@ def test_an_observer_that_raises_is_told_no_more(install, out, hook):
     assert (len(caught), faulty.calls) == (1, [1])
     assert run.complete
     assert [what for what, *_ in notes.seen] == ["started", *["episode"] * 3, "finished"]
+
+
+# Reading
+
+
+@pytest.mark.parametrize("how", ["new", "resumed"])
+def test_after_the_last_episode_the_records_are_read_once(out, tmp_path, how):
+    words = ("--policy", "zero", "--episodes", "2", "--workers", "1", "--controls", "random")
+    if how == "resumed":
+        evaluate(str(WALK), "zero", episodes=2, workers=1, out=out)
+        lines = (out / "episodes.jsonl").read_text().splitlines(keepends=True)
+        (out / "episodes.jsonl").write_text("".join(lines[:1]))
+        words = (*words, "--continue")
+    code, opened = opened_by(tmp_path, "eval", WALK, *words, "--require", "n>=1", "--out", out)
+    assert code in (0, 1)
+    last = max(i for i, path in enumerate(opened) if path.startswith(f"{out}/actions/"))
+    assert opened[last:].count(f"{out}/episodes.jsonl") == 1

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as changed
 from support.forgery import (
     agree,
     change_actions,
@@ -17,6 +18,7 @@ from support.forgery import (
 )
 from support.manifests import record as written
 from support.needs import needs_sandbox
+from support.opened import opened_by
 from support.published import publish
 from support.replays import REPLAYED, make_recorded
 from support.run_tools import ENVHUB, variables
@@ -27,6 +29,7 @@ from envhub.evaluation.verify import Question, choose_sample, compare_machines, 
 from envhub.results.arrays import STEP
 from envhub.results.journal import record_from_json
 from envhub.results.run import open_run
+from envhub.results.schema import parse_run
 from envhub.results.seal import key_path
 
 
@@ -148,12 +151,11 @@ class TestForgeries:
 
     def test_another_seed_of_the_run(self, run):
         """Everywhere, so that only the episodes themselves tell."""
-        from envhub.results.manifest import hash_protocol
+        from envhub.run_info import hash_protocol
 
         def reseed(info):
             info["plan"]["seed"] = 5
-            packages = info["runtime"]["packages"]
-            info["protocol"] = hash_protocol(info["benchmark"], info["plan"], packages)
+            info["protocol"] = hash_protocol(parse_run(info, run.directory))
 
         for record in run.records():
             change_record(run, record.number, seed=record.seed + 5)
@@ -303,12 +305,25 @@ def test_verdicts(again, rewards, verdict, step):
 
 
 def test_how_machines_differ(run):
-    here = {**run.info, "machine": {**run.info["machine"], "libc": "glibc 9.9", "gl": None}}
-    here["runtime"] = {**run.info["runtime"], "packages": {"numpy": "0.1"}, "python": "3.9.9"}
-    said = list(compare_machines(run.info, here))
-    assert said[0] == f"libc {run.info['machine']['libc']} recorded, glibc 9.9 here"
+    info = run.run_info
+    here = changed(
+        info,
+        machine=changed(info.machine, libc="glibc 9.9", gl=None),
+        runtime=changed(info.runtime, packages={"numpy": "0.1"}, python="3.9.9"),
+    )
+    said = list(compare_machines(info, here))
+    assert said[0] == f"libc {info.machine.libc} recorded, glibc 9.9 here"
     assert said[-1].startswith("Python ")
     assert any(text.startswith("numpy ") and text.endswith("0.1 here") for text in said)
-    assert list(compare_machines(run.info, run.info)) == []
-    unknown = {key: value for key, value in run.info.items() if key != "machine"}
-    assert "does not say" in next(iter(compare_machines(unknown, run.info)))
+    assert list(compare_machines(info, info)) == []
+    assert "does not say" in next(iter(compare_machines(changed(info, machine=None), info)))
+
+
+def test_each_file_is_opened_once(run, tmp_path):
+    place = run.directory
+    code, opened = opened_by(tmp_path, "verify", place, "--policy", "--episodes", "9")
+    assert code == 0
+    files = [path for path in opened if path.startswith(f"{place}/")]
+    assert files.count(f"{place}/run.json") == 1
+    arrays = sorted(path for path in files if path.startswith(f"{place}/actions/"))
+    assert arrays == sorted(map(str, (place / "actions").iterdir()))

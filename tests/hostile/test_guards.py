@@ -313,7 +313,7 @@ def test_whose_run_directories_are_obeyed(without, tmp_path, monkeypatch):
     monkeypatch.chdir(run)
     assert python(FORGED_RUN, evil, digest).returncode == 0
     monkeypatch.chdir(tmp_path)
-    condition = "    if obey is not None and not is_sealed(manifest):"
+    condition = "    if not is_sealed(content):"
     edit = Edit("evaluation/recorded.py", condition, "    if False:")
     for command, written in ((without(), False), (without(edit), True)):
         done = command("eval", "--resume", str(run))

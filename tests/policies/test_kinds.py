@@ -4,7 +4,6 @@ import msgspec
 import pytest
 
 from envhub.errors import UsageError
-from envhub.evaluation.format_1 import describe_policy, foresee_policy
 from envhub.policies.find import read_policy
 from envhub.policies.interpreter import AskedInterpreter
 from envhub.policies.kinds import Builtin, InProgram, OfBenchmark, OfFile, OfModule, Provided
@@ -54,16 +53,12 @@ def test_what_is_said_is_json_and_can_be_read_again(tmp_path):
     assert msgspec.json.decode(msgspec.json.encode(said), type=PolicyInfo) == said
 
 
-@pytest.mark.parametrize("factory", ["", ":make_other"])
-def test_what_is_foreseen_is_what_is_said_later_on(tmp_path, factory):
-    (tmp_path / "policy.py").write_text("")
-    (tmp_path / "weights").write_text("")
-    args = {"weights": "weights", "no": "where", "odd": "\0", "size": 1}
-    info = read_policy(f"{tmp_path}/policy.py{factory}", args, tmp_path).identify()
-    said = describe_policy(info)
-    assert foresee_policy(info).items() <= said.items()
-    assert list(said["files"]) == ["weights"]
-    assert said["kind"] == "named"
+def test_files_that_arguments_name_are_hashed_also_in_lists(tmp_path):
+    (tmp_path / "weights").write_text("1")
+    args = {"a": "weights", "b": [3, "weights"], "c": {"d": ["weights"], "e": "no"}, "odd": "\0"}
+    said = read_policy("zero", args, tmp_path).identify()
+    assert (said.args, list(said.files)) == (args, ["a", "b[1]", "c.d[0]"])
+    assert len(set(said.files.values())) == 1
 
 
 def test_an_object_says_what_its_loader_said():

@@ -8,7 +8,7 @@ import pytest
 from support.forgery import save_arrays
 
 from envhub.errors import RunDirectoryError
-from envhub.results.arrays import STEP, read_actions, read_steps
+from envhub.results.arrays import STEP, read_arrays
 
 
 @pytest.fixture
@@ -20,15 +20,15 @@ def place(tmp_path):
 def test_what_was_stored(place):
     for array in (np.arange(6, dtype=np.float32).reshape(3, 2), np.array([1, 0, 2])):
         save_arrays(place, 4, array, np.ones(3, STEP))
-        found = read_actions(place, 4)
+        found = read_arrays(place, 4).actions
         assert found.dtype == array.dtype
         assert np.array_equal(found, array)
         assert np.array_equal(np.load(place / "actions" / "4.npy"), array)
-        assert np.array_equal(read_steps(place, 4), np.ones(3, STEP))
+        assert np.array_equal(read_arrays(place, 4).steps, np.ones(3, STEP))
     np.save(place / "actions" / "4.npy", array)
-    assert read_steps(place, 4) is None
-    assert read_actions(place, 5) is None
-    assert read_steps(place, 5) is None
+    assert read_arrays(place, 4).steps is None
+    assert read_arrays(place, 5).actions is None
+    assert read_arrays(place, 5).steps is None
 
 
 def header(text: bytes) -> bytes:
@@ -72,7 +72,7 @@ def header(text: bytes) -> bytes:
 def test_a_file_that_is_no_array(place, content, said):
     (place / "actions" / "0.npy").write_bytes(content)
     with pytest.raises(RunDirectoryError, match=said):
-        read_actions(place, 0)
+        read_arrays(place, 0)
 
 
 def test_arrays_of_something_else(place):
@@ -81,9 +81,9 @@ def test_arrays_of_something_else(place):
     save_arrays(place, 2, np.zeros(3), np.zeros(3))
     for number in (0, 1):
         with pytest.raises(RunDirectoryError, match="not actions"):
-            read_actions(place, number)
+            read_arrays(place, number)
     with pytest.raises(RunDirectoryError, match="not steps"):
-        read_steps(place, 2)
+        read_arrays(place, 2)
 
 
 def test_what_is_no_file(place):
@@ -91,7 +91,7 @@ def test_what_is_no_file(place):
     (place / "actions" / "1.npy").mkdir()
     for number in (0, 1):
         with pytest.raises(RunDirectoryError, match=r"regular file|damaged|cannot be read"):
-            read_actions(place, number)
+            read_arrays(place, number)
 
 
 def test_a_file_that_only_seems_large(place):
@@ -99,7 +99,7 @@ def test_a_file_that_only_seems_large(place):
     path.write_bytes(header(b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999,), }"))
     os.truncate(path, 2**40)  # sparse: a terabyte that takes no room
     with pytest.raises(RunDirectoryError, match="1,099,511,627,776 bytes, more than an episode"):
-        read_actions(place, 0)
+        read_arrays(place, 0)
 
 
 def test_links_are_not_followed(place, tmp_path_factory):
@@ -107,9 +107,9 @@ def test_links_are_not_followed(place, tmp_path_factory):
     np.save(elsewhere / "0.npy", np.zeros((2, 2)))
     (place / "actions" / "0.npy").symlink_to(elsewhere / "0.npy")
     with pytest.raises(RunDirectoryError, match="cannot be read"):
-        read_actions(place, 0)
+        read_arrays(place, 0)
     (place / "actions" / "0.npy").unlink()
     (place / "actions").rmdir()
     (place / "actions").symlink_to(elsewhere)
     with pytest.raises(RunDirectoryError, match="cannot be read"):
-        read_actions(place, 0)
+        read_arrays(place, 0)

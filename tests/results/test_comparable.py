@@ -1,27 +1,29 @@
 """What must be equal for two runs to have played the same episodes, and what may differ."""
 
 import copy
+from pathlib import Path
 
 import pytest
 from support.manifests import INFO
+from support.run_json import changed, info_of
 
-from envhub.errors import UsageError
-from envhub.results.comparable import check_comparable
+from envhub.errors import RunDirectoryError, UsageError
+from envhub.results.comparable import check_comparable, check_same
 
 CHANGES = {
     "name": ("benchmark", "name", "other", "the benchmark (env, other)"),
     "files": ("benchmark", "files", {"env.py": "sha256:bb"}, "the benchmark's files (env.py)"),
     "args": ("benchmark", "env_args", {"size": 3}, "--env-arg (size none, 3)"),
-    "plugins": ("benchmark", "plugins", ["mine"], "ENVHUB_PLUGINS (none, ['mine'])"),
+    "plugins": ("benchmark", "plugins", ["mine"], "the choice of ENVHUB_PLUGINS (none, ['mine'])"),
     "conventions": (
         "benchmark",
         "conventions",
         {"images": "upright"},
-        "conventions (images none, upright)",
+        "the conventions (images none, upright)",
     ),
     "seed": ("plan", "seed", 5, "--seed (0, 5)"),
     "reuse": ("plan", "reuse", "rebuild", "the reuse of envs (reset, rebuild)"),
-    "package": ("runtime", "packages", {"mujoco": "3.3.2"}, "packages (mujoco 3.3.0, 3.3.2)"),
+    "package": ("runtime", "packages", {"mujoco": "3.3.2"}, "the packages (mujoco 3.3.0, 3.3.2)"),
 }
 
 
@@ -31,7 +33,7 @@ def test_what_must_be_equal(name):
     other = copy.deepcopy(INFO)
     other[section][key] = value
     with pytest.raises(UsageError) as caught:
-        check_comparable(INFO, other)
+        check_comparable(info_of(INFO), info_of(other))
     assert str(caught.value).startswith(f"The runs differ in {said}. --unpaired compares them")
 
 
@@ -40,9 +42,9 @@ def test_a_horizon_and_many_packages_that_differ():
     other["plan"]["tasks"]["near"]["horizon"] = 20
     other["runtime"]["packages"] = {f"p{i}": "1" for i in range(9)}
     with pytest.raises(UsageError) as caught:
-        check_comparable(INFO, other)
+        check_comparable(info_of(INFO), info_of(other))
     assert "packages (mujoco 3.3.0, none; p0 none, 1; p1 none, 1, and 7 more)" in str(caught.value)
-    assert "; and in tasks (near horizon 10, 20)." in str(caught.value)
+    assert "; and in the tasks (near horizon 10, 20)." in str(caught.value)
 
 
 def test_what_may_differ():
@@ -50,4 +52,61 @@ def test_what_may_differ():
     other["policy"]["ref"] = "random"
     other["plan"]["episodes"] = 3
     del other["plan"]["tasks"]["far"]
-    check_comparable(INFO, other)
+    other["plan"]["suites"] = {"s": ["near"]}
+    check_comparable(info_of(INFO), info_of(other))
+
+
+# Continuing a run
+
+
+def test_the_same_question():
+    check_same(info_of(), info_of(), Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("dotted", "value"),
+    [
+        ("policy.path", "/there/policy.py:make_policy"),
+        ("policy.ref", "/there/policy.py:make_policy"),
+        ("policy.batch", 4),
+        ("policy.directory", "/there"),
+        ("created", "2027-01-01T12:00:00+00:00"),
+    ],
+)
+def test_what_may_change(dotted, value):
+    check_same(info_of(), info_of(changed(dotted, value)), Path("run"))
+
+
+@pytest.mark.parametrize(
+    ("dotted", "value", "said"),
+    [
+        ("benchmark.env_args", {"size": True}, "--env-arg size that run was begun with is 1, and"),
+        ("benchmark.env_args", {}, "--env-arg size that run was begun with is 1, and now it is no"),
+        ("benchmark.env_args", {"size": 1, "x": None}, "--env-arg x that run was begun with is"),
+        ("benchmark.files", {"env.py": "sha256:3"}, "benchmark's file env.py that run was begun"),
+        ("benchmark.name", "run", "The benchmark that run was begun with is walk, and now it is r"),
+        ("plan.suites", {"long": ["far", "near"], "short": ["near"]}, "The order of tasks that"),
+        ("plan.suites", {"short": ["near"], "long": ["far"]}, "The suite long that run was begun"),
+        ("plan.reuse", "rebuild", "The reuse of envs that run was begun with is reset, and now"),
+        ("policy.path", None, "is make_policy of a file, and now it is ./policy.py. Restore it"),
+        ("policy.imports", {"a.py": "sha256:5"}, "The policy's imported file a.py that run was"),
+        ("policy.files", {"a": "sha256:4"}, "The file of --policy-arg a that run was begun with"),
+        ("runtime.packages", {"numpy": "2.1"}, "The package numpy that run was begun with is 2.0"),
+        ("benchmark.name", "x" * 99, f"and now it is {'x' * 80}.... Restore it"),
+        (
+            "benchmark.conventions",
+            {"images": "upright"},
+            "The convention images that run was begun",
+        ),
+        (
+            "benchmark.assets",
+            {"meshes": "sha256:6"},
+            "The asset meshes that run was begun with is no",
+        ),
+    ],
+)
+def test_another_question(dotted, value, said):
+    with pytest.raises(RunDirectoryError) as caught:
+        check_same(info_of(), info_of(changed(dotted, value)), Path("run"))
+    assert said in str(caught.value)
+    assert str(caught.value).endswith(", or start a new run in another directory.")

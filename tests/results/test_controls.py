@@ -55,7 +55,7 @@ def test_a_control_of_other_episodes(tmp_path, controlled):
     path.write_text(json.dumps(info))
     (control,) = read_controls(run)
     assert (control.verdict, control.warning) == (None, None)
-    assert control.words.startswith("The runs differ in packages (mujoco ")
+    assert control.words.startswith("The runs differ in the packages (mujoco ")
 
 
 def test_what_is_no_control(controlled):

@@ -21,7 +21,6 @@ from envhub.errors import ExitCode, RunDirectoryError
 from envhub.evaluation.plan import make_plan
 from envhub.records import EpisodeError
 from envhub.results.journal import (
-    FORMAT,
     Journal,
     PlannedEpisodes,
     check_directory,
@@ -418,7 +417,7 @@ def test_episodes_of_a_plan_are_those_that_were_planned():
     tasks = (Task("a", "a", 5, init_states=2), Task("b", "b", 5), Task("c", "c", 5))
     suites = {"x": tasks[:2], "y": (tasks[1], tasks[2])}
     plan = make_plan(Benchmark("t", ":make", suites), suites, episodes=3, seed=4)
-    planned = PlannedEpisodes(plan.to_json("reset"))
+    planned = PlannedEpisodes(plan.info("reset"))
     assert [planned[e.task, e.index] for e in plan.episodes] == list(plan.episodes)
     for key in (("a", 3), ("a", -1), ("d", 0)):
         with pytest.raises(KeyError):
@@ -479,10 +478,10 @@ def test_a_missing_part_is_made_again(directory):
     [
         (None, r"is not a run: it has no run\.json\. `envhub runs DIR` lists"),
         ("{", r"run\.json is damaged: .*\. Restore the file"),
-        ("[]", f"has the format None; this version of EnvHub reads {FORMAT}"),
-        ('{"format": 2}', f"has the format 2; this version of EnvHub reads {FORMAT}"),
+        ("[]", "has the format None; this version of EnvHub reads 1 and 2. Use the version"),
+        ('{"format": 3}', "has the format 3; this version of EnvHub reads 1 and 2"),
         ('{"format": "1"}', "has the format '1'"),
-        ('{"format": true}', "has the format True; this version of EnvHub reads 1. Use the ver"),
+        ('{"format": true}', "has the format True; this version of EnvHub reads 1 and 2. Use"),
         ("[" * 100_000, r"run\.json is damaged: maximum recursion depth"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import pytest
 from support.episodes import env_error, lost, policy_error, silent, won
+from support.run_json import MANIFEST, info_of
 
 from envhub.results.paste import header, paste_line
 from envhub.results.summary import summarize
@@ -10,13 +11,19 @@ SUITES = {"s": ["t", "u"], "again": ["t"]}
 
 
 def info(episodes=1, suites=SUITES, **policy):
-    named = {"kind": "named", "ref": "./p.py", "args": {}}
-    return {
-        "benchmark": {"ref": "metaworld"},
-        "policy": {**named, **policy},
-        "protocol": "sha256:0123456789abcdef" + "0" * 48,
-        "plan": {"suites": suites, "episodes": episodes},
-    }
+    tasks = dict.fromkeys(
+        (task for suite in suites.values() for task in suite), MANIFEST["plan"]["tasks"]["near"]
+    )
+    plan = {"suites": suites, "episodes": episodes, "tasks": tasks}
+    return info_of(
+        MANIFEST
+        | {
+            "benchmark": MANIFEST["benchmark"] | {"ref": "metaworld"},
+            "policy": MANIFEST["policy"] | {"ref": "./p.py", **policy},
+            "protocol": "sha256:0123456789abcdef" + "0" * 48,
+            "plan": MANIFEST["plan"] | plan,
+        }
+    )
 
 
 def line(records, planned, suites=SUITES, **policy):

@@ -4,19 +4,16 @@ import json
 import os
 import re
 from dataclasses import is_dataclass
-from datetime import datetime
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
     Annotated,
     Any,
     Literal,
-    NotRequired,
     Union,
     get_args,
     get_origin,
     get_type_hints,
-    is_typeddict,
 )
 
 import pytest
@@ -29,10 +26,20 @@ from envhub import evaluate, open_run
 from envhub.errors import RunDirectoryError
 from envhub.records import EpisodeRecord
 from envhub.results.journal import write_json
-from envhub.results.schema import ManifestFields, check_shape
+from envhub.results.schema import parse_run
 from envhub.results.summary import Line
+from envhub.run_info import Info, RunInfo
 
-OPTIONAL = {"seal", "machine", "protection.differences"}
+OPTIONAL = {
+    *(
+        f"benchmark.{name}"
+        for name in ("package", "repo", "commit", "endpoint", "proof", "consent")
+    ),
+    *(f"policy.{name}" for name in ("path", "sha256", "imports", "args", "files", "provided")),
+    *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
+    *(f"policy.{name}" for name in ("runtime", "processes")),
+    *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
+}
 # What the user, the benchmark or the policy names: any key may be there, or none.
 NAMED = re.compile(
     r"benchmark\.(files|env_args)\.|policy\.(args|files)\.|runtime\.packages\.|plan\.suites\.short"
@@ -43,7 +50,7 @@ OTHERS = (None, True, -1, 1.5, "", "\x1b[2J", [], [[]], {}, {"a": {}})
 def refusal(manifest: dict) -> str | None:
     """What is said of a manifest, in one line; None if it is accepted."""
     try:
-        check_shape(manifest, Path("run"))
+        parse_run(manifest, Path("run"))
     except RunDirectoryError as exc:
         said = str(exc)
     else:
@@ -192,16 +199,16 @@ def documented(title: str) -> dict[str, str]:
     return dict(re.findall(r"^\| `([^`]+)` \| ([^|]+) \| [^|]+ \|$", table, re.MULTILINE))
 
 
-PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean", datetime: "text"}
+PLAIN = {str: "text", int: "integer", float: "number", bool: "boolean"}
 
 
 def words(annotation: Any) -> str:
     """The type of a field in the words of the docs."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (NotRequired, Annotated):
+    if origin is Annotated:
         return words(arguments[0])
     if origin is Literal:
-        return "text"
+        return words(type(arguments[0]))
     if origin in (UnionType, Union):
         kinds = dict.fromkeys(words(part) for part in arguments if part is not NoneType)
         return " or ".join((*kinds, "null"))
@@ -211,14 +218,16 @@ def words(annotation: Any) -> str:
 
 
 def declared(kind: Any, above: str = "") -> dict[str, str]:
-    """The type of each field of a typed dictionary or dataclass, and of those below it."""
+    """The type of each field of a struct or dataclass, and of those below it."""
     found = {}
     for name, annotation in get_type_hints(kind, include_extras=True).items():
         dotted = f"{above}{name.rstrip('_')}"
         found[dotted] = words(annotation)
+        while get_origin(annotation) is Annotated:
+            annotation = get_args(annotation)[0]
         args = get_args(annotation)
         for part in (annotation, *args, *(inner for arg in args for inner in get_args(arg))):
-            if is_typeddict(part) or is_dataclass(part):
+            if is_dataclass(part) or (isinstance(part, type) and issubclass(part, Info)):
                 below = f"{dotted}.<task>" if get_origin(annotation) is dict else dotted
                 found |= {below: "object"} if below != dotted else {}
                 found |= declared(part, f"{below}.")
@@ -238,18 +247,15 @@ def written(content: dict[str, Any], above: str = "") -> dict[str, Any]:
 
 NAMED_BY_OTHERS = {
     *("benchmark.files", "benchmark.env_args", "plan.suites", "policy.args", "policy.files"),
-    *("runtime.packages", "policy.runtime.packages", "policy.checkpoint.files", "policy.about"),
+    *("runtime.packages", "policy.runtime.packages", "policy.provided.files", "policy.about"),
     "policy.latency.counts",
 }
-ONLY_CHECKPOINT = {f"policy.checkpoint.{name}" for name in ("repo", "commit", "files", "models")}
-ONLY_CHECKPOINT |= {f"policy.checkpoint.models.{name}" for name in ("repo", "commit", "files")}
 ONLY_PROVIDED = {
     f"policy.provided.{name}" for name in ("scheme", "package", "version", "files", "details")
 }
 ONLY_OUTLIERS = {
     f"policy.outliers.{name}" for name in ("task", "feature", "index", "value", "statistics")
 }
-ONLY_HUB = {f"benchmark.{name}" for name in ("repo", "commit", "endpoint", "proof", "consent")}
 
 
 def has_type(value: object, described: str) -> bool:
@@ -270,7 +276,7 @@ def compare(content: dict[str, Any], described: dict[str, str], *absent: str) ->
 
 
 def test_run_json_is_documented():
-    assert documented("run.json") == declared(ManifestFields)
+    assert documented("run.json") == declared(RunInfo)
 
 
 def test_a_record_is_documented():
@@ -290,7 +296,7 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    absent = ("benchmark.package", *ONLY_CHECKPOINT, *ONLY_PROVIDED, *ONLY_OUTLIERS, *ONLY_HUB)
+    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS)
     compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}

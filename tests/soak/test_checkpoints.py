@@ -127,7 +127,7 @@ def publish(arms, local_hub, monkeypatch, tmp_path):
 def check(run, reference, kind, steps):
     assert [(record.status, record.steps) for record in run.records()] == [("ok", steps)] * 2
     policy = run.info["policy"]
-    assert f"{policy['checkpoint']['repo']}@{policy['checkpoint']['commit']}" == reference
+    assert "{repo}@{commit}".format(**policy["provided"]["details"]) == reference
     assert policy["path"] == f"lerobot:{reference}"
     assert policy["about"]["way"] == {"act": "chunk", "ensemble": "swap"}.get(kind, "history")
 

@@ -79,7 +79,7 @@ def test_smolvla_of_the_hub_with_the_model_that_it_names(made, tmp_path, local_h
     policy, out = f"user/smolvla@{checkpoint}", tmp_path / "run"
     run = evaluate(policy, out, workers=2)
     assert actions(run) == lerobots_own(place / "smolvla.npz")
-    recorded = run.info["policy"]["checkpoint"]["models"]
+    recorded = run.info["policy"]["provided"]["details"]["models"]
     assert (recorded[VLM]["repo"], recorded[VLM]["commit"]) == (VLM, vlm)
     assert run.info["policy"]["args"] == {"models": f"{VLM}@{vlm}"}
 

@@ -19,7 +19,7 @@ INFO: dict[str, Any] = MANIFEST | {
         "episodes": 10,
         "tasks": {name: dict(_TASK) for name in ("near", "far")},
     },
-    "policy": MANIFEST["policy"] | {"ref": "zero", "path": None, "sha256": None},
+    "policy": MANIFEST["policy"] | {"kind": "builtin", "ref": "zero", "path": None, "sha256": None},
     "runtime": MANIFEST["runtime"] | {"packages": {"mujoco": "3.3.0"}},
 }
 

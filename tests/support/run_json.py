@@ -1,10 +1,14 @@
 """What a whole `run.json` says, and the same with something changed."""
 
 import copy
+from pathlib import Path
 from typing import Any
 
+from envhub.results.schema import parse_run
+from envhub.run_info import RunInfo
+
 MANIFEST: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "envhub": "0.1.0",
     "created": "2026-01-01T12:00:00+00:00",
     "benchmark": {
@@ -13,8 +17,19 @@ MANIFEST: dict[str, Any] = {
         "name": "walk",
         "kind": "local",
         "files": {"env.py": "sha256:1"},
+        "package": None,
+        "repo": None,
+        "commit": None,
+        "endpoint": None,
+        "proof": None,
+        "consent": None,
         "env_args": {"size": 1},
+        "env_vars": [],
+        "assets": {},
+        "asset_sources": {},
         "plugins": [],
+        "conventions": {},
+        "lerobot_conventions": {},
     },
     "plan": {
         "suites": {"short": ["near"], "long": ["far", "near"]},
@@ -27,7 +42,7 @@ MANIFEST: dict[str, Any] = {
         },
     },
     "policy": {
-        "kind": "named",
+        "kind": "file",
         "ref": "./policy.py",
         "path": "/here/policy.py:make_policy",
         "sha256": "ab",
@@ -35,12 +50,20 @@ MANIFEST: dict[str, Any] = {
         "args": {},
         "files": {},
         "directory": "/here",
+        "provided": None,
         "batch": None,
         "placement": None,
+        "about": {},
+        "latency": None,
+        "outliers": [],
+        "runtime": None,
+        "processes": [],
     },
+    "conventions": {"ignore": False, "benchmark": {}, "policy": {}, "overridden": []},
     "runtime": {
         "kind": "here",
         "key": None,
+        "worker": 1,
         "python": "3.11.7",
         "packages": {"numpy": "2.0"},
         "unmet": [],
@@ -52,13 +75,13 @@ MANIFEST: dict[str, Any] = {
         "libc": "glibc 2.36",
         "openblas": "Haswell",
         "gl": None,
+        "gl_devices": [],
     },
     "protection": {
         "process": True,
         "sandbox": "none",
         "network": True,
         "memory_mb": None,
-        "differences": None,
     },
     "limits": {"start": 300.0, "reset": 120.0, "step": 60.0, "act": 120.0, "close": 5.0},
     "retries": 1,
@@ -81,6 +104,11 @@ def without(dotted: str, manifest: dict[str, Any] = MANIFEST) -> dict[str, Any]:
     part, last = _place(made, dotted)
     del part[last]
     return made
+
+
+def info_of(manifest: dict[str, Any] = MANIFEST) -> RunInfo:
+    """The same as types."""
+    return parse_run(manifest, Path("run"))
 
 
 def places(content: dict[str, Any], above: str = "") -> list[str]:

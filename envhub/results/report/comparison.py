@@ -28,14 +28,15 @@ def render_comparison(a: Run, b: Run, page: Path, *, paired: bool = True) -> str
     Raises:
         UsageError: They did not.
     """
+    a, b = a.keep_records(), b.keep_records()
     found = compare(a, b, paired=paired)
-    policies = [describe_policy(run.info["policy"]) for run in (a, b)]
-    episodes = max(int(run.info["plan"]["episodes"]) for run in (a, b))
+    policies = [describe_policy(run.run_info.policy) for run in (a, b)]
+    episodes = max(run.run_info.plan.episodes for run in (a, b))
     words = ["envhub", "compare", str(a.directory), str(b.directory)]
     return render_page(
         "comparison.html",
         title=f"{policies[1]} compared with {policies[0]}",
-        benchmark=a.info["benchmark"]["ref"],
+        benchmark=a.run_info.benchmark.ref,
         policy_a=policies[0],
         policy_b=policies[1],
         run_a=str(a.directory),

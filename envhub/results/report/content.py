@@ -17,12 +17,12 @@ from envhub.results.paste import (
     describe_policy,
     header,
     paste_line,
-    planned_episodes,
 )
 from envhub.results.report import details
 from envhub.results.report.drawing import CELL, histogram, kind, strip, whisker
 from envhub.results.run import Run
 from envhub.results.summary import Line
+from envhub.run_info import PlanInfo, PolicyInfo, RunInfo
 from envhub.text import pluralize
 
 _MOST_ERRORS = 200
@@ -42,30 +42,31 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         run: The run.
         page: Where the page will be, from which its videos are found; None: in the run's directory.
     """
-    records, summary = run.records(), run.summary()
-    by_task: dict[str, list[EpisodeRecord]] = {task: [] for task in run.info["plan"]["tasks"]}
+    run = run.keep_records()
+    records, summary, info = run.records(), run.summary(), run.run_info
+    by_task: dict[str, list[EpisodeRecord]] = {task: [] for task in info.plan.tasks}
     for record in records:
         by_task[record.task].append(record)
     overall = summary.overall
-    planned = planned_episodes(run.info["plan"])
-    horizons = [task["horizon"] for task in run.info["plan"]["tasks"].values()]
+    planned = info.plan.planned
+    horizons = [task.horizon for task in info.plan.tasks.values()]
     filmed = details.videos(run, records, page or run.directory / "report.html")
     return {
-        "title": header(run.info, summary),
-        "benchmark": run.info["benchmark"]["ref"],
-        "policy": describe_policy(run.info["policy"]),
+        "title": header(info, summary),
+        "benchmark": info.benchmark.ref,
+        "policy": describe_policy(info.policy),
         "overall": overall,
         "axis_place": whisker(overall),
         "incomplete": f"{len(records)} of {planned} episodes" if len(records) < planned else None,
-        "line": paste_line(run.info, summary),
+        "line": paste_line(info, summary),
         "suites": [_suite(line, run, by_task, summary.tasks) for line in summary.suites],
-        "width": CELL * int(run.info["plan"]["episodes"]),
+        "width": CELL * info.plan.episodes,
         "bars": histogram(records, max(horizons, default=1)),
         "horizon": max(horizons, default=0),
         "notes": [
-            *notes(records, run.info["plan"]),
-            *latency_notes(run.info["policy"]),
-            *outlier_notes(run.info["policy"]),
+            *notes(records, info.plan),
+            *latency_notes(info.policy),
+            *outlier_notes(info.policy),
         ],
         "groups": groups(records),
         "protocol": protocol(run),
@@ -75,7 +76,7 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
             {"control": control, "axis": whisker(control.overall)} for control in read_controls(run)
         ],
         "data": {
-            **data(run.info["plan"], by_task),
+            **data(info.plan, by_task),
             "run": shlex.quote(str(run.directory)),
             "videos": filmed,
             "curves": details.curves(run, records, filmed),
@@ -138,13 +139,13 @@ def describe_strip(records: Sequence[EpisodeRecord]) -> str:
     return f"{text}."
 
 
-def notes(records: Sequence[EpisodeRecord], plan: Mapping[str, Any]) -> list[str]:
+def notes(records: Sequence[EpisodeRecord], plan: PlanInfo) -> list[str]:
     """Say what the failures have in common, where it helps."""
     failures = [record for record in records if kind(record) == "failure"]
     late = [
         record
         for record in failures
-        if record.end == "truncated" and record.steps >= plan["tasks"][record.task]["horizon"]
+        if record.end == "truncated" and record.steps >= plan.tasks[record.task].horizon
     ]
     said: list[str] = []
     if late:
@@ -159,18 +160,18 @@ def notes(records: Sequence[EpisodeRecord], plan: Mapping[str, Any]) -> list[str
     return said
 
 
-def latency_notes(policy: Mapping[str, Any]) -> list[str]:
+def latency_notes(policy: PolicyInfo) -> list[str]:
     """Say how long the policy took to act, if that was measured."""
-    latency = policy.get("latency")
-    if not latency:
+    latency = policy.latency
+    if latency is None:
         return []
-    half, most = (f"{1000 * latency[key]:.3g} ms" for key in ("p50", "p95"))
-    return [f"The policy took {half} to act (median of {latency['calls']:,} calls; p95 {most})."]
+    half, most = (f"{1000 * seconds:.3g} ms" for seconds in (latency.p50, latency.p95))
+    return [f"The policy took {half} to act (median of {latency.calls:,} calls; p95 {most})."]
 
 
-def outlier_notes(policy: Mapping[str, Any]) -> list[str]:
+def outlier_notes(policy: PolicyInfo) -> list[str]:
     """Say which states the policy met that its checkpoint never saw."""
-    found = policy.get("outliers", [])
+    found = policy.outliers
     said = [describe_outlier(outlier)[:_MOST_TEXT] for outlier in found[:_MOST_OUTLIERS]]
     more = len(found) - _MOST_OUTLIERS
     return [*said, f"So are {more} more numbers of the state."] if more > 0 else said
@@ -197,49 +198,37 @@ def groups(records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:
 
 def protocol(run: Run) -> list[tuple[str, str]]:
     """Return what the episodes depend on, by name."""
-    info = run.info
-    plan, runtime, protection = info["plan"], info["runtime"], info.get("protection", {})
-    horizons = sorted({task["horizon"] for task in plan["tasks"].values()})
-    rules = sorted({str(task["success"]) for task in plan["tasks"].values()})
-    packages = sorted(runtime["packages"].items())
+    info = run.run_info
+    benchmark, plan, runtime = info.benchmark, info.plan, info.runtime
+    horizons = sorted({task.horizon for task in plan.tasks.values()})
+    rules = sorted({task.success for task in plan.tasks.values()})
+    packages = sorted(runtime.packages.items())
     return [
-        ("Protocol", info["protocol"]),
-        ("Begun", str(info["created"])),
-        ("EnvHub", str(info.get("envhub", ""))),
-        (
-            "Files",
-            "\n".join(f"{name} {digest}" for name, digest in info["benchmark"]["files"].items()),
-        ),
-        ("Arguments of the env", json.dumps(info["benchmark"]["env_args"])),
-        ("Episodes per task", str(plan["episodes"])),
-        ("Seed", str(plan["seed"])),
+        ("Protocol", info.protocol),
+        ("Begun", info.created),
+        ("EnvHub", info.envhub),
+        ("Files", "\n".join(f"{name} {digest}" for name, digest in benchmark.files.items())),
+        ("Arguments of the env", json.dumps(benchmark.env_args)),
+        ("Episodes per task", str(plan.episodes)),
+        ("Seed", str(plan.seed)),
         ("Horizon", ", ".join(map(str, horizons))),
         ("Success counts", ", ".join(rules)),
         *_conventions(info),
-        ("Sandbox", _sandbox(protection)),
-        ("Python", str(runtime.get("python", ""))),
+        ("Sandbox", info.protection.sandbox),
+        ("Python", runtime.python),
         ("Packages", ", ".join(f"{name} {version}" for name, version in packages)),
     ]
 
 
-def _conventions(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _conventions(info: RunInfo) -> list[tuple[str, str]]:
     """Return the conventions of both sides, as far as there are any."""
-    found = info.get("conventions", {})
+    found = info.conventions
     rows = [
-        ("Conventions of the benchmark", describe(found.get("benchmark", {}))),
-        ("Conventions of the policy", describe(found.get("policy", {}))),
+        ("Conventions of the benchmark", describe(found.benchmark)),
+        ("Conventions of the policy", describe(found.policy)),
         ("Conventions that were ignored", describe_overridden(info) or ""),
     ]
     return [(name, text[:_MOST_TEXT]) for name, text in rows if text]
-
-
-def _sandbox(protection: Mapping[str, Any]) -> str:
-    """Return the sandbox, and how it differs from bubblewrap as far as the run says so."""
-    name = str(protection.get("sandbox", "unknown"))
-    found = protection.get("differences")
-    if not isinstance(found, list) or not found:
-        return name
-    return f"{name}, which {', '.join(map(str, found))}"[:_MOST_TEXT]
 
 
 def commands(run: Run) -> list[tuple[str, str]]:
@@ -249,30 +238,27 @@ def commands(run: Run) -> list[tuple[str, str]]:
         ("Verify it", f"envhub verify {directory}"),
         ("Show it again", f"envhub show {directory}"),
     ]
-    policy, plan = run.info["policy"], run.info["plan"]
-    if policy["kind"] != "named":
+    info = run.run_info
+    policy, plan = info.policy, info.plan
+    if policy.kind == "object":
         return shown
-    words = ["envhub", "eval", run.info["benchmark"]["ref"], "--policy", policy["ref"]]
-    runtime = policy.get("runtime") or {}
-    if runtime.get("path"):
-        words += ["--policy-python", runtime["path"]]
-    if run.info.get("conventions", {}).get("ignore"):
+    words = ["envhub", "eval", info.benchmark.ref, "--policy", policy.ref]
+    if policy.runtime is not None and policy.runtime.path:
+        words += ["--policy-python", policy.runtime.path]
+    if info.conventions.ignore:
         words.append("--ignore-conventions")
-    for suite in plan["suites"]:
+    for suite in plan.suites:
         words += ["--suite", suite]
-    words += ["--episodes", str(plan["episodes"]), "--seed", str(plan["seed"])]
-    if plan["max_steps"] is not None:
-        words += ["--max-steps", str(plan["max_steps"])]
-    for option, args in (
-        ("--env-arg", run.info["benchmark"]["env_args"]),
-        ("--policy-arg", policy["args"]),
-    ):
+    words += ["--episodes", str(plan.episodes), "--seed", str(plan.seed)]
+    if plan.max_steps is not None:
+        words += ["--max-steps", str(plan.max_steps)]
+    for option, args in (("--env-arg", info.benchmark.env_args), ("--policy-arg", policy.args)):
         for name, value in args.items():
             words += [option, f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
     return [("Run it again", shlex.join(words)), *shown]
 
 
-def data(plan: Mapping[str, Any], by_task: Mapping[str, Sequence[EpisodeRecord]]) -> dict[str, Any]:
+def data(plan: PlanInfo, by_task: Mapping[str, Sequence[EpisodeRecord]]) -> dict[str, Any]:
     """Return the episodes for the page's script, as short as it can be.
 
     Of each episode: index, kind, steps, return, how it ended, the step of its success, and the
@@ -297,8 +283,8 @@ def data(plan: Mapping[str, Any], by_task: Mapping[str, Sequence[EpisodeRecord]]
                 record.end[0],
             ]
             rows.append([*row, record.success_step or 0] + ([] if number is None else [number]))
-        tasks.append([name, plan["tasks"][name]["init_states"], rows])
-    return {"seed": plan["seed"], "errors": errors, "tasks": tasks}
+        tasks.append([name, plan.tasks[name].init_states, rows])
+    return {"seed": plan.seed, "errors": errors, "tasks": tasks}
 
 
 def _short(value: float) -> float | str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from envhub.errors import RunDirectoryError
 from envhub.records import EpisodeRecord
-from envhub.results.arrays import read_steps
+from envhub.results.arrays import read_arrays
 from envhub.results.report.drawing import kind
 from envhub.results.run import Run
 from envhub.results.videos import known_videos, video_path
@@ -47,7 +47,7 @@ def curves(
     found: dict[str, dict[str, Any]] = {}
     for record in _first(records, filmed, _MOST_CURVES):
         try:
-            steps = read_steps(run.directory, record.number)
+            steps = read_arrays(run.directory, record.number).steps
         except RunDirectoryError:  # a damaged file: verify says so
             continue
         if steps is not None and len(steps) > 1:

@@ -9,6 +9,7 @@ from envhub.results.paste import describe_episodes, describe_policy
 from envhub.results.report.drawing import whisker
 from envhub.results.report.templates import render_page
 from envhub.results.run import Run, open_run
+from envhub.run_info import hash_protocol
 from envhub.text import pluralize
 
 
@@ -31,9 +32,7 @@ def render_index(directory: Path, page: Path) -> str:
     for path in sorted(directory.iterdir()):
         if (path / "run.json").exists():
             try:
-                run = open_run(path)
-                run.records()
-                runs.append(run)
+                runs.append(open_run(path).keep_records())
             except RunDirectoryError as problem:
                 unreadable.append((path.name, str(problem)))
     return render_page(
@@ -48,17 +47,20 @@ def render_index(directory: Path, page: Path) -> str:
 
 def _groups(runs: list[Run], page: Path) -> list[dict[str, Any]]:
     """Return the runs that played the same episodes together, the best first."""
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for run in runs:
-        key = (str(run.info["benchmark"]["ref"]), str(run.info["protocol"]))
-        groups.setdefault(key, []).append(_row(run, page))
+    groups: dict[tuple[str, str], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: -run.run_info.format):
+        # By today's digest: two formats have two for the same protocol.
+        key = (run.run_info.benchmark.ref, hash_protocol(run.run_info))
+        groups.setdefault(key, []).append(run)
     return [
         {
             "benchmark": benchmark,
-            "protocol": protocol.removeprefix("sha256:")[:12],
-            "runs": sorted(rows, key=lambda row: -(row["line"].rate or 0.0)),
+            "protocol": same[0].run_info.protocol.removeprefix("sha256:")[:12],
+            "runs": sorted(
+                (_row(run, page) for run in same), key=lambda row: -(row["line"].rate or 0.0)
+            ),
         }
-        for (benchmark, protocol), rows in sorted(groups.items())
+        for (benchmark, _), same in sorted(groups.items(), key=lambda group: group[0])
     ]
 
 
@@ -68,10 +70,10 @@ def _row(run: Run, page: Path) -> dict[str, Any]:
     address = os.path.relpath(own, page.parent).replace(os.sep, "/") if own.is_file() else None
     return {
         "name": run.directory.name,
-        "policy": describe_policy(run.info["policy"]),
+        "policy": describe_policy(run.run_info.policy),
         "line": line,
         "axis": whisker(line),
-        "episodes": describe_episodes(run.info["plan"], line),
-        "created": str(run.info["created"]).replace("T", " ")[:16],
+        "episodes": describe_episodes(run.run_info.plan, line),
+        "created": run.run_info.created.replace("T", " ")[:16],
         "page": address,
     }

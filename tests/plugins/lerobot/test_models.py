@@ -14,12 +14,13 @@ from envhub_lerobot.models import (
     recorded_pins,
 )
 from envhub_lerobot.provider import provide
+from msgspec.structs import replace
+from support.run_json import info_of
 
 from envhub.errors import ContractError, RunDirectoryError, SourceUnavailable, UsageError
-from envhub.evaluation.format_1 import describe_policy
 from envhub.policies.find import read_policy
 from envhub.policies.provider import Wanted
-from envhub.results.manifest import check_same
+from envhub.results.comparable import check_same
 
 WEIGHTS = (2).to_bytes(8, "little") + b"{}"
 VLM = "maker/vlm"
@@ -132,12 +133,12 @@ def test_another_commit_is_another_question(checkpoint, vlm, hub, tmp_path):
 
     def described(commit):
         policy = read_policy(f"lerobot:{found.directory}", {"models": f"{VLM}@{commit}"})
-        said = describe_policy(policy.obtain(Wanted()).identify())
-        return {"policy": {**said, "args": {}}}
+        said = policy.obtain(Wanted()).identify()
+        return replace(info_of(), policy=replace(said, args={}))
 
     newer = hub.commit(VLM, {"tokenizer.json": b'{"newer": 1}'})
     check_same(described(vlm), described(vlm), tmp_path)
-    with pytest.raises(RunDirectoryError, match=r"file of the checkpoint maker/vlm/tokenizer.json"):
+    with pytest.raises(RunDirectoryError, match=r"file of the policy maker/vlm/tokenizer.json"):
         check_same(described(vlm), described(newer), tmp_path)
 
 

@@ -87,7 +87,7 @@ def test_the_run_of_a_program_records_the_checkpoint(answer):
     policy = answer["program"]["policy"]
     assert (policy["kind"], policy["ref"], policy["path"]) == ("object", "LeRobotPolicy", None)
     assert policy["about"] == answer["diffusion"]["about"]
-    assert set(policy["checkpoint"]["files"]) >= {"config.json", "model.safetensors"}
+    assert set(policy["provided"]["files"]) >= {"config.json", "model.safetensors"}
 
 
 def test_an_observation_that_lacks_an_input(answer):
@@ -209,7 +209,7 @@ def test_runs_take_lerobots_own_actions(made, answer, tmp_path, name, workers, p
     assert policy["about"] == answer[name]["about"]
     assert (policy["batch"], policy["placement"]) == (1, "process")
     assert policy["runtime"]["packages"]["lerobot"] == answer["version"]
-    assert set(policy["checkpoint"]["files"]) >= {"config.json", "model.safetensors"}
+    assert set(policy["provided"]["files"]) >= {"config.json", "model.safetensors"}
 
 
 @needs_metaworld
@@ -228,7 +228,7 @@ def test_a_checkpoint_of_the_hub_on_metaworld(made, answer, tmp_path, local_hub,
         env_args={"size": 64},
     )
     assert [(record.status, record.steps) for record in run.records()] == [("ok", 12)] * 2
-    checkpoint = run.info["policy"]["checkpoint"]
+    checkpoint = run.info["policy"]["provided"]["details"]
     assert (checkpoint["repo"], checkpoint["commit"]) == ("user/arm", commit)
     assert run.info["policy"]["path"] == f"lerobot:user/arm@{commit}"
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from envhub_lerobot.provider import LEROBOT, provide
+from support.paths import ASSETS
 
-from envhub.evaluation.format_1 import describe_policy, recorded_provided
 from envhub.policies.find import read_policy
 from envhub.policies.provider import Wanted
+from envhub.results import format1
 
 SIZE = 32 * 2**20
 """Bytes of the weights; all other files of a checkpoint have a few hundred."""
@@ -96,12 +97,16 @@ def test_a_run_of_format_1_keeps_its_commits_too(tmp_path, hub):
     config = json.dumps({"type": "smolvla", "tokenizer_name": VLM}).encode()
     policy = read_policy(f"lerobot:{write(tmp_path / 'old', **{'config.json': config})}")
     info = policy.obtain(Wanted()).identify()
-    section = describe_policy(info)
-    assert section["checkpoint"]["models"][VLM]["commit"] == first
-    assert list(section["checkpoint"]["models"][VLM]["files"]) == ["tokenizer.json"]
-    del section["provided"]
+    own = {name: digest for name, digest in info.provided.files.items() if "/" not in name}
+    files = {"tokenizer.json": info.provided.files[f"{VLM}/tokenizer.json"]}
+    model = {"repo": VLM, "commit": first, "files": files}
+    old = json.loads((ASSETS / "runs_format1/steer/run.json").read_text())
+    old["policy"]["checkpoint"] = {
+        "repo": None, "commit": None, "files": own, "models": {VLM: model},
+    }  # fmt: skip
     hub.commit(VLM, {"tokenizer.json": b'{"newer": 1}'})
-    again = policy.obtain(Wanted(begun=recorded_provided(section))).identify()
+    begun = format1.upgrade(old).policy.provided
+    again = policy.obtain(Wanted(begun=begun)).identify()
     assert again == info
 
 

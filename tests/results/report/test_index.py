@@ -12,6 +12,7 @@ def runs(make_run, tmp_path):
         info["policy"]["ref"] = "<i>best"
 
     def other(info):
+        info["runtime"]["packages"] = {"mujoco": "1.0"}
         info["protocol"] = "sha256:ffffffffffffff"
 
     make_run("weak", near="1000")

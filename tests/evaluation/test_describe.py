@@ -1,4 +1,4 @@
-"""What run.json says, and which runs can be compared."""
+"""What run.json says of an evaluation, and what of it is known before any code is executed."""
 
 import json
 import shutil
@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.run_json import MANIFEST, changed
+from support.run_json import MANIFEST, info_of
 from support.run_tools import WALK, WALKERS
 
 import envhub
 from envhub import evaluate
-from envhub.errors import RunDirectoryError
-from envhub.results.manifest import check_same, hash_protocol
+from envhub.evaluation.describe import foresee
+from envhub.evaluation.request import EvalRequest
+from envhub.run_info import WORKER, hash_protocol
 
 
 class Still:
@@ -27,20 +28,6 @@ class Still:
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
     return tmp_path / "run"
-
-
-def test_conventions_are_part_of_the_protocol():
-    benchmark = {**MANIFEST["benchmark"], "assets": {}}
-
-    def digest(**more):
-        packages = MANIFEST["runtime"]["packages"]
-        return hash_protocol({**benchmark, **more}, MANIFEST["plan"], packages)
-
-    plain, none = digest(), digest(conventions={}, lerobot_conventions={})
-    assert plain == none  # runs from before there were any
-    raw = digest(conventions={"images": "upright"})
-    lerobot = digest(lerobot_conventions={"images": "upright"})
-    assert len({plain, raw, lerobot, digest(conventions={"images": "upside_down"})}) == 4
 
 
 def test_what_run_json_says(out, tmp_path):
@@ -65,7 +52,7 @@ def test_what_run_json_says(out, tmp_path):
         *("format", "envhub", "created", "benchmark", "plan", "policy", "conventions", "runtime"),
         *("machine", "protection", "limits", "retries", "protocol", "seal"),
     ]
-    assert (said["format"], said["envhub"]) == (1, envhub.__version__)
+    assert (said["format"], said["envhub"]) == (2, envhub.__version__)
     benchmark = said["benchmark"]
     assert (benchmark["ref"], benchmark["kind"], benchmark["name"]) == (str(WALK), "local", "walk")
     assert list(benchmark["files"]) == ["env.py"]
@@ -81,7 +68,7 @@ def test_what_run_json_says(out, tmp_path):
         },
     }
     policy = said["policy"]
-    assert (policy["kind"], policy["ref"]) == ("named", f"{tmp_path}/mine.py")
+    assert (policy["kind"], policy["ref"]) == ("file", f"{tmp_path}/mine.py")
     assert policy["path"] == f"{tmp_path}/mine.py:make_policy"
     assert (policy["args"], policy["batch"]) == ({"noise": 0.5}, None)
     assert policy["placement"] == "process"
@@ -91,7 +78,6 @@ def test_what_run_json_says(out, tmp_path):
     assert said["runtime"]["packages"] == versions
     assert said["protection"] == {
         "process": False, "sandbox": "none", "network": True, "memory_mb": None,
-        "differences": None,
     }  # fmt: skip
     assert (said["limits"]["step"], said["retries"]) == (7, 3)
 
@@ -130,45 +116,27 @@ def test_the_protocol_is_another(tmp_path):
     assert len(set(said)) == len(said)
 
 
-def test_the_same_question():
-    check_same(MANIFEST, MANIFEST, Path("run"))
-    check_same(MANIFEST, {"policy": {}, "plan": {"seed": 0}}, Path("run"))
+def test_conventions_are_part_of_the_protocol():
+    def digest(**more):
+        return hash_protocol(info_of({**MANIFEST, "benchmark": {**MANIFEST["benchmark"], **more}}))
+
+    said = {
+        digest(),
+        digest(conventions={"images": "upright"}),
+        digest(lerobot_conventions={"images": "upright"}),
+        digest(conventions={"images": "upside_down"}),
+    }
+    assert len(said) == 4
 
 
-@pytest.mark.parametrize(
-    ("dotted", "value"),
-    [
-        ("policy.path", "/there/policy.py:make_policy"),
-        ("policy.ref", "/there/policy.py:make_policy"),
-        ("policy.batch", 4),
-        ("policy.directory", "/there"),
-        ("created", "2027-01-01T12:00:00+00:00"),
-    ],
-)
-def test_what_may_change(dotted, value):
-    check_same(MANIFEST, changed(dotted, value), Path("run"))
-
-
-@pytest.mark.parametrize(
-    ("dotted", "value", "said"),
-    [
-        ("benchmark.env_args", {"size": True}, "--env-arg size that run was begun with is 1, and"),
-        ("benchmark.env_args", {}, "--env-arg size that run was begun with is 1, and now it is no"),
-        ("benchmark.env_args", {"size": 1, "x": None}, "--env-arg x that run was begun with is"),
-        ("benchmark.files", {"env.py": "sha256:3"}, "benchmark's file env.py that run was begun"),
-        ("benchmark.name", "run", "The benchmark that run was begun with is walk, and now it is r"),
-        ("plan.suites", {"long": ["far", "near"], "short": ["near"]}, "The order of tasks that"),
-        ("plan.suites", {"short": ["near"], "long": ["far"]}, "The suite long that run was begun"),
-        ("plan.reuse", "rebuild", "The reuse of envs that run was begun with is reset, and now"),
-        ("policy.path", None, "is make_policy of a file, and now it is ./policy.py. Restore it"),
-        ("policy.imports", {"a.py": "sha256:5"}, "The policy's imported file a.py that run was"),
-        ("policy.files", {"a": "sha256:4"}, "The file of --policy-arg a that run was begun with"),
-        ("runtime.packages", {"numpy": "2.1"}, "The package numpy that run was begun with is 2.0"),
-        ("protocol", "x" * 99, f"and now it is {'x' * 80}.... Restore it"),
-    ],
-)
-def test_another_question(dotted, value, said):
-    with pytest.raises(RunDirectoryError) as caught:
-        check_same(MANIFEST, changed(dotted, value), Path("run"))
-    assert said in str(caught.value)
-    assert str(caught.value).endswith(", or start a new run in another directory.")
+def test_what_is_not_known_yet_is_as_it_was():
+    before = info_of()
+    request = EvalRequest("./walk", "zero", seed=3, max_steps=7, env_args={"size": 2})
+    now = foresee(request, {"kind": "plugin", "files": {"a.py": "sha256:5"}}, before)
+    assert (now.plan.seed, now.plan.max_steps, now.plan.episodes) == (3, 7, 2)
+    assert (now.benchmark.kind, now.benchmark.files) == ("plugin", {"a.py": "sha256:5"})
+    assert (now.benchmark.env_args, now.benchmark.name) == ({"size": 2}, "walk")
+    assert (now.policy.sha256, now.envhub, now.runtime.worker) == (
+        None, envhub.__version__, WORKER,
+    )  # fmt: skip
+    assert (now.plan.tasks, now.machine) == (before.plan.tasks, before.machine)

@@ -1,0 +1,159 @@
+"""The content of run.json as types, and what two of them must agree in."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from support.run_json import MANIFEST, changed, info_of, places
+
+import envhub
+from envhub.errors import RunDirectoryError, UsageError
+from envhub.options import Limits
+from envhub.results.comparable import check_comparable, check_same
+from envhub.run_info import (
+    ConventionsInfo,
+    LatencyInfo,
+    PolicyRuntimeInfo,
+    ProvidedInfo,
+    RunInfo,
+    agreeing,
+    hash_protocol,
+)
+
+LATENCY = LatencyInfo(calls=3, p50=0.1, p95=0.2, counts={"9": 3})
+OTHER = {str: "another", int: 77, float: 7.5, dict: {"other": "sha256:9"}, list: ["other"]}
+OTHER_OF = {
+    "benchmark.kind": "plugin",
+    "plan.reuse": "rebuild",
+    "plan.max_steps": 9,
+    "runtime.key": "k",
+    "policy.kind": "object",
+    "policy.sha256": "cd",
+    "policy.path": None,
+}
+
+
+def test_it_is_read_as_it_is_written():
+    assert info_of().to_json() == MANIFEST
+
+
+def question(purpose: str) -> set[str]:
+    return {item.path for item in agreeing(info_of(), purpose)}
+
+
+def test_what_must_agree():
+    compared = {
+        *("benchmark.name", "benchmark.files", "benchmark.env_args", "benchmark.assets"),
+        *("benchmark.plugins", "benchmark.conventions", "benchmark.lerobot_conventions"),
+        *("plan.seed", "plan.reuse", "runtime.packages"),
+    }
+    protocol = compared | {"benchmark.kind", "plan.episodes", "plan.tasks"}
+    assert question("compare") == compared
+    assert question("protocol") == protocol
+    assert question("resume") == protocol | {
+        *("benchmark.env_vars", "plan.suites", "plan.max_steps", "runtime.key"),
+        *(f"policy.{name}" for name in ("kind", "ref", "sha256", "imports", "args", "files")),
+    }
+
+
+@pytest.mark.parametrize("path", sorted(question("resume") - {"plan.suites", "plan.tasks"}))
+def test_each_field_is_asked_for_what_it_says(path):
+    """A change of a field is seen for exactly those purposes that its declaration names."""
+    found = MANIFEST
+    for key in path.split("."):
+        found = found[key]
+    value = OTHER_OF.get(path, OTHER[type(found)] if found is not None else None)
+    if path == "policy.ref":  # a file is known by its function
+        value, path = None, "policy.path"
+    other = info_of(changed(path, value))
+    purposes = {p for p in ("compare", "protocol") if path in question(p)}
+    with pytest.raises(RunDirectoryError, match="was begun with"):
+        check_same(info_of(), other, Path("run"))
+    assert (hash_protocol(other) != hash_protocol(info_of())) == ("protocol" in purposes)
+    if "compare" in purposes:
+        with pytest.raises(UsageError, match="The runs differ in"):
+            check_comparable(info_of(), other)
+    else:
+        check_comparable(info_of(), other)
+
+
+def test_assets_count_by_their_content_not_by_their_place():
+    def placed(path: str) -> RunInfo:
+        info = info_of()
+        benchmark = replace(
+            info.benchmark, env_args={"meshes": path}, assets={"meshes": "sha256:5"}
+        )
+        return replace(info, benchmark=benchmark)
+
+    check_comparable(placed("/here"), placed("/there"))
+    assert hash_protocol(placed("/here")) == hash_protocol(placed("/there"))
+    with pytest.raises(RunDirectoryError, match="The --env-arg meshes that"):
+        check_same(placed("/here"), placed("/there"), Path("run"))
+
+
+def test_a_provided_policy_is_known_by_its_files():
+    def provided(**files: str) -> RunInfo:
+        info = info_of()
+        said = ProvidedInfo(scheme="lerobot", package="p", version="1", files=files)
+        policy = replace(info.policy, kind="provided", path=None, provided=said)
+        return replace(info, policy=policy)
+
+    check_same(provided(a="sha256:1"), provided(a="sha256:1"), Path("run"))
+    with pytest.raises(RunDirectoryError, match="The file of the policy a that run was begun with"):
+        check_same(provided(a="sha256:1"), provided(a="sha256:2"), Path("run"))
+    with pytest.raises(
+        RunDirectoryError, match=r"The policy that run was .* now it is one of lerob"
+    ):
+        check_same(info_of(), provided(), Path("run"))
+
+
+def test_a_policys_interpreter_is_compared_if_both_have_one():
+    def on(**changes: object) -> RunInfo:
+        given = {"kind": "here", "key": None, "path": None, "python": "3.11.7", "packages": {}}
+        runtime = PolicyRuntimeInfo(**(given | changes))
+        return replace(info_of(), policy=replace(info_of().policy, runtime=runtime))
+
+    check_same(info_of(), on(), Path("run"))
+    check_same(on(path="/usr/bin/python"), on(), Path("run"))
+    for changes in ({"kind": "named"}, {"key": "k"}, {"python": "3.12"}, {"packages": {"a": "1"}}):
+        with pytest.raises(RunDirectoryError):
+            check_same(on(), on(**changes), Path("run"))
+
+
+def begin() -> RunInfo:
+    info = info_of()
+    parts = ("benchmark", "plan", "policy", "runtime", "machine", "protection", "retries")
+    return RunInfo.begin(limits=Limits(), **{name: getattr(info, name) for name in parts})
+
+
+def test_a_run_begins_is_continued_and_finished():
+    info = begin()
+    assert (info.format, info.envhub, info.seal) == (2, envhub.__version__, None)
+    assert info.protocol == hash_protocol(info)
+    told = {"batch": 4, "placement": "process", "about": {"device": "cpu"}}
+    agreed = ConventionsInfo(ignore=False, policy={"images": "upright"})
+    done = info.finished(**told, latency=LATENCY, outliers=[], conventions=agreed)
+    assert (done.policy.batch, done.policy.latency, done.conventions) == (4, LATENCY, agreed)
+    assert done.protocol == info.protocol
+
+    before = replace(done, created="2026-01-01T12:00:00+00:00", envhub="0.0.9")
+    again = replace(begin(), conventions=ConventionsInfo(ignore=True)).continued(before)
+    assert (again.created, again.envhub) == ("2026-01-01T12:00:00+00:00", "0.0.9")
+    assert (again.policy, again.conventions) == (done.policy, replace(agreed, ignore=True))
+
+
+def test_a_field_that_says_nothing_changes_no_hash():
+    """So that a later version can add one."""
+    info = info_of(changed("benchmark.conventions", {"images": "upright"}))
+    assert hash_protocol(info) != hash_protocol(info_of())
+    said = [item.path for item in agreeing(info_of(), "protocol") if item.value in ({}, [], None)]
+    assert "benchmark.conventions" in said
+
+
+def test_a_time_that_is_none():
+    with pytest.raises(RunDirectoryError, match="created is not a time"):
+        info_of(changed("created", "2026-13-01"))
+
+
+def test_the_manifest_of_the_tests_is_whole():
+    assert set(places(MANIFEST)) >= set(places(begin().to_json())) - {"benchmark.env_args.size"}
