@@ -34,7 +34,7 @@ class TestPlugins:
         answer = envhub("plugins", **limited)
         assert (answer.code, answer.err) == (1, "")
         assert "ok       counting  envhub-counting 1.5  envhub_counting\n" in answer.out
-        assert "problem  broken    envhub-broken 1.5  broken\n" in answer.out
+        assert "problem  broken    envhub-broken 1.5    broken\n" in answer.out
         assert not CONTROL.search(answer.out)
 
     def test_a_bad_one_that_is_named_does_not_hide_others(self, counting):

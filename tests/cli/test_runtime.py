@@ -71,7 +71,7 @@ def test_building_listing_removing(home):
     assert facts["packages"]["gadget"] == "1.0"
     (line,) = run("runtime", "list")[0].splitlines()
     assert line.startswith(key)
-    assert "5 packages  whole    env" in line
+    assert "5 packages  whole  env" in line
     assert f"Removed {key}" in run("runtime", "remove", key)[0]
     assert listed() == []
     assert list((home / "resolved").iterdir()) == []

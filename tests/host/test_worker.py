@@ -108,7 +108,7 @@ DOING = {
     "reset": "reset of task 'reach' in env 1: ",
     "step": "step of task 'reach' in env 1: ",
 }
-SHORT = Limits(start=4, reset=2, step=2, close=20)
+SHORT = Limits(start=60, reset=2, step=2, close=20)
 DEATHS = {
     "raises": (WorkerRaised, "RuntimeError: the gripper is stuck"),
     "runs_out_of_memory": (WorkerRaised, "MemoryError"),

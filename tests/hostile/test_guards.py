@@ -22,7 +22,7 @@ from support.paths import ASSETS
 
 import envhub
 from envhub.files import set_writable
-from envhub.sources.store import digests
+from envhub.sources.store import file_ids
 
 COMMAND = "from envhub.cli import main; main()"
 NUMBERS = itertools.count()
@@ -334,7 +334,7 @@ def poisoned(publish, tmp_path):
         file.write_text(file.read_text().replace("'good'", "'evil'"))
         if consistent:
             content = json.loads(manifest.read_text())
-            sha256, blob_id = digests(file.read_bytes())
+            sha256, blob_id = file_ids(file, large=False)
             content["files"]["env.py"].update(sha256=sha256, blob_id=blob_id)
             manifest.write_text(json.dumps(content))
         return ref
@@ -344,13 +344,20 @@ def poisoned(publish, tmp_path):
 
 def test_the_bytes_of_the_store(without, poisoned):
     ref = poisoned(consistent=False)
-    edit = Edit(
-        "sources/store.py",
-        "    if (sha256, tree_id) != (entry.sha256, entry.blob_id):",
-        "    if False:",
+    edits = (
+        Edit(
+            "sources/store.py",
+            "    if (sha256, tree_id) != (entry.sha256, entry.blob_id):",
+            "    if False:",
+        ),
+        Edit(
+            "loader.py",
+            '        if expected == f"sha256:{hashlib.sha256(content).hexdigest()}":',
+            "        if True:",
+        ),
     )
     arguments = ("info", ref, "--trust-remote-code", "--json")
-    assert description(without(edit)(*arguments)) == "evil"
+    assert description(without(*edits)(*arguments)) == "evil"
     assert description(without()(*arguments)) == "good"  # it was fetched again
 
 

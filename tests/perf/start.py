@@ -85,7 +85,10 @@ def report_workers(arguments: argparse.Namespace) -> None:
 def start_workers(count: int, clone: Path) -> float:
     reach = ROOT / "docs" / "examples" / "reach"
     command = [sys.executable, "-c", OPEN, str(reach), str(count)]
-    done = subprocess.run(command, cwd=clone, check=True, stdout=subprocess.PIPE, text=True)
+    variables = {**os.environ, "PYTHONPATH": str(clone)}  # workers have it too
+    done = subprocess.run(
+        command, cwd=clone, env=variables, check=True, stdout=subprocess.PIPE, text=True
+    )
     return float(done.stdout)
 
 
