@@ -58,7 +58,7 @@ def provision(
     nothing = pins is None and declared == Requirements()
     if nothing and choice != "isolated":
         return HERE
-    unmet = _unmet(declared, pins)
+    unmet = find_unmet(declared, pins)
     if choice == "here" or (choice == "auto" and not unmet):
         use_locked = locked and pins is not None
         return _use_this_interpreter(source, unmet, locked=use_locked, message=message)
@@ -173,7 +173,8 @@ def _required(
     return declared, pins
 
 
-def _unmet(declared: Requirements, pins: "Pins | None") -> tuple[str, ...]:
+def find_unmet(declared: Requirements, pins: "Pins | None") -> tuple[str, ...]:
+    """Return the requirements that this interpreter does not meet."""
     from envhub.runtime.installed import unmet_pins, unmet_requirements
 
     if pins is None:
