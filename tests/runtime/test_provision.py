@@ -1,7 +1,9 @@
 """Benchmarks on interpreters that were built for them, with real uv and real workers."""
 
 import json
+import os
 import re
+import shutil
 import sys
 from contextlib import suppress
 from importlib import metadata
@@ -245,6 +247,49 @@ def test_resuming_goes_on_in_the_same_runtime(real_runtimes, gadget, tmp_path):
         RunDirectoryError, match="was begun with is 0123456789abcdef, and now it is"
     ):
         resume_run(tmp_path / "run", 1, _Watcher())
+
+
+def test_an_upgrade_of_envhub_does_not_end_a_run(real_runtimes, gadget, tmp_path, monkeypatch):
+    whole = run(gadget, tmp_path / "run")
+    journal, told = tmp_path / "run/episodes.jsonl", tmp_path / "run/run.json"
+    lines = journal.read_text().splitlines(keepends=True)
+    monkeypatch.setattr(envhub, "__version__", "0.2.0")
+    journal.write_text(lines[0])
+    again = resume_run(tmp_path / "run", 1, _Watcher())
+    assert [same(r) for r in again.records()] == [same(r) for r in whole.records()]
+    assert (again.run_info.envhub, again.run_info.runtime.key) == (
+        whole.run_info.envhub, decide(gadget).key,
+    )  # fmt: skip
+
+    # As 0.1.0 wrote it, with its version in the key.
+    info = json.loads(told.read_text()) | {"format": 1, "protocol": "sha256:1"}
+    info["runtime"]["key"] = decide(gadget).former_key
+    told.write_text(json.dumps(seal(info)))
+    journal.write_text(lines[0])
+    again = resume_run(tmp_path / "run", 1, _Watcher())
+    assert [same(r) for r in again.records()] == [same(r) for r in whole.records()]
+    assert (again.run_info.format, again.run_info.runtime) == (2, whole.run_info.runtime)
+
+    info = json.loads(told.read_text())
+    info["runtime"]["worker"] += 1
+    told.write_text(json.dumps(seal(info)))
+    journal.write_text(lines[0])
+    with pytest.raises(
+        RunDirectoryError, match=r"begun with EnvHub 0\.1\.0, .* of EnvHub 0\.2\.0\."
+    ):
+        resume_run(tmp_path / "run", 1, _Watcher())
+
+
+def test_a_runtime_that_0_1_0_built_is_used(real_runtimes, gadget, tmp_path, monkeypatch):
+    built = decide(gadget)
+    home = tmp_path / "home"
+    shutil.copytree(os.environ["ENVHUB_HOME"], home, symlinks=True)
+    former = home / "runtimes" / built.former_key
+    (home / "runtimes" / built.key).rename(former)
+    monkeypatch.setenv("ENVHUB_HOME", str(home))
+    monkeypatch.setattr(uv, "find_uv_bin", lambda: pytest.fail("uv was looked for"))
+    again = decide(gadget)
+    assert (again.key, again.python) == (built.key, str(former / "venv/bin/python"))
 
 
 class _Watcher:
