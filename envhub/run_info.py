@@ -220,7 +220,9 @@ class PolicyInfo(Info, frozen=True, kw_only=True):
     def identity(self) -> str:
         """What is the same if the policy is, wherever its files have moved to."""
         if self.provided is not None:
-            return f"one of {self.provided.scheme}"
+            # Without files to compare, as of a server, the reference is all that says which it is.
+            place = self.path or self.ref
+            return f"one of {self.provided.scheme}" if self.provided.files else place
         function = self.path and self.path.rpartition(":")[2]
         return f"{function} of a file" if function else self.ref
 

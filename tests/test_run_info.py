@@ -104,7 +104,20 @@ def test_a_provided_policy_is_known_by_its_files():
     with pytest.raises(
         RunDirectoryError, match=r"The policy that run was .* now it is one of lerob"
     ):
-        check_same(info_of(), provided(), Path("run"))
+        check_same(info_of(), provided(a="sha256:1"), Path("run"))
+
+
+def test_a_provided_policy_without_files_is_known_by_its_reference():
+    said = ProvidedInfo(scheme="ws", package="envhub-ws", version="1")
+    info = info_of()
+
+    def served(place):
+        policy = replace(info.policy, kind="provided", ref=place, path=place, provided=said)
+        return replace(info, policy=policy)
+
+    check_same(served("ws:a:80"), served("ws:a:80"), Path("run"))
+    with pytest.raises(RunDirectoryError, match=r"The policy that run was begun with is ws:a:80, "):
+        check_same(served("ws:a:80"), served("ws:b:80"), Path("run"))
 
 
 def test_a_policys_interpreter_is_compared_if_both_have_one():
