@@ -112,14 +112,15 @@ def prepared_again(
     source = find_source(ref, request.options, message=watcher.message)
     files = identify(source)
     same_policy = {"policy": manifest["policy"]} if policy is not None else {}
-    check_same(manifest, {**foresee(request, files), **same_policy}, run.directory)
+    begun = _with_installed_files(manifest, files)
+    check_same(begun, {**foresee(request, files), **same_policy}, run.directory)
     with tempfile.TemporaryDirectory(prefix="envhub-again-") as place:
         logs = Path(place)
         prepared = prepare(request, source, files, logs, watcher)
         try:
             # Not the packages: whether they change the result is what is asked.
             now = {key: prepared.manifest[key] for key in ("benchmark", "plan", "policy")}
-            check_same(manifest, {**now, **same_policy}, run.directory)
+            check_same(begun, {**now, **same_policy}, run.directory)
             yield Again(run, prepared, logs)
         finally:
             prepared.close()
@@ -153,6 +154,17 @@ def _request(run: Run, consent: Consent, *, own_policy: bool) -> tuple[EvalReque
         options = given
         request = replace(request, ref=consent.benchmark, env_args=consent.env_args)
     return replace(request, workers=consent.workers, options=options), manifest
+
+
+def _with_installed_files(manifest: dict[str, Any], files: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of a plugin's run, as if it had been begun with the installed plugin.
+
+    A plugin is a package like others: whether its newer version changes the result is asked too.
+    """
+    benchmark = manifest["benchmark"]
+    if not benchmark["kind"] == files["kind"] == "plugin":
+        return manifest
+    return {**manifest, "benchmark": {**benchmark, "files": files["files"]}}
 
 
 def _fill(row: Array, length: int) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 from envhub.errors import RunDirectoryError
 from envhub.evaluation.request import EvalRequest
-from envhub.options import Limits, SourceOptions
+from envhub.options import Limits, RecordedRuntime, RuntimeChoice, SourceOptions
 from envhub.results.journal import PlannedEpisodes, check_directory, read_records, read_run
 from envhub.results.schema import check_shape
 from envhub.results.seal import is_sealed
@@ -75,7 +75,7 @@ def request_of(
             trust_remote_code=trust_remote_code,
             sandbox=protection["sandbox"] if benchmark["kind"] == "hub" else "auto",
             sandbox_allow_network=protection["network"],
-            runtime=manifest["runtime"]["kind"],
+            runtime=_choice(manifest["runtime"]),
         ),
     )
 
@@ -103,6 +103,13 @@ def recorded_variables(
                 f"--env-var {name}=VALUE again."
             )
     return values
+
+
+def _choice(runtime: Mapping[str, Any]) -> RuntimeChoice:
+    """The choice that leads to a recorded runtime."""
+    if runtime["kind"] != "isolated":
+        return str(runtime["kind"])
+    return RecordedRuntime(runtime["key"], runtime["packages"])
 
 
 def _directory_of(policy: Mapping[str, Any]) -> Path:

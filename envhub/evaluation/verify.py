@@ -217,12 +217,21 @@ def compare_machines(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> It
         for name in ("arch", "cpu", "flags", "libc", "openblas", "gl"):
             if old[name] != new[name] and None not in (old[name], new[name]):
                 yield f"{name} {_words(old[name])} recorded, {_words(new[name])} here"
+    yield from _compare_plugins(recorded["benchmark"], here["benchmark"])
     packages, ours = recorded["runtime"]["packages"], here["runtime"]["packages"]
     for name in sorted({*packages, *ours}):
         if packages.get(name) != ours.get(name):
             yield f"{name} {packages.get(name, 'none')} recorded, {ours.get(name, 'none')} here"
     if recorded["runtime"]["python"] != here["runtime"]["python"]:
         yield f"Python {recorded['runtime']['python']} recorded, {here['runtime']['python']} here"
+
+
+def _compare_plugins(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> Iterable[str]:
+    if recorded["kind"] == here["kind"] == "plugin" and recorded["files"] != here["files"]:
+        old, new = recorded["files"], here["files"]
+        changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+        shown = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
+        yield f"{recorded['package']} recorded, {here['package']} here ({shown})"
 
 
 def _check_files(run: Run, record: EpisodeRecord) -> Verdict | None:

@@ -51,7 +51,7 @@ def ensure_runtime(
     refuse_foreign_envhub((pin.name for pin in pins.pins), f"The runtime of {name}")
     complete = _without_own(pins.applying(base.markers))
     _check_needs(complete, name)
-    key = key_of(complete, base)
+    key = _key_of(complete, base)
 
     def build(place: Path) -> dict[str, Any]:
         began = time.monotonic()
@@ -75,7 +75,12 @@ def ensure_runtime(
 
 
 def key_of(pins: Pins, base: Python) -> str:
-    """Return a runtime's key: a hash of its pins, the interpreter, the platform and EnvHub."""
+    """Return the key of the runtime that `ensure_runtime` builds."""
+    return _key_of(_without_own(pins.applying(base.markers)), base)
+
+
+def _key_of(pins: Pins, base: Python) -> str:
+    """A hash of the pins, the interpreter, the platform and EnvHub."""
     text = json.dumps([pins.text(), base.name, base.platform, base.base, envhub.__version__])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
