@@ -11,6 +11,7 @@ from collections import defaultdict
 from importlib import metadata
 from pathlib import Path
 
+import envhub_libero
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -32,7 +33,9 @@ from support.replays import copy_recorded
 import envhub
 from envhub.errors import ContractError, SourceUnavailable, UnknownName
 from envhub.options import Limits
+from envhub.runtime.provision import provision
 from envhub.sources.assets import hash_tree
+from envhub.types import PluginSource
 
 pytestmark = pytest.mark.timeout(900)
 """The first test that runs LIBERO also builds its runtime, and compiles robosuite's functions."""
@@ -137,6 +140,33 @@ def test_the_locks_are_complete_and_name_no_place(file, mujoco):
     assert all(pinned[name] in versions for name, versions in COMPARED.items())
     required = metadata.requires("envhub-libero") or ()
     assert [str(Requirement(text)) for text in required] == ["envhub-core>=0.1"]
+
+
+@pytest.mark.parametrize(
+    ("mujoco", "told"),
+    [
+        ("3.2.3", ()),
+        ("3.3.2", ()),
+        ("3.3.3", ("draws the floor", "37 of 255 levels darker")),
+        ("3.3.7", ("draws the floor", "37 of 255 levels darker")),
+        ("3.4.0", ("draws the floor", "computes contacts in another way")),
+        ("4.0.0", ("draws the floor", "computes contacts in another way")),
+    ],
+)
+def test_the_user_is_told_of_a_mujoco_that_draws_or_moves_differently(
+    mujoco, told, tmp_path, monkeypatch
+):
+    info = tmp_path / f"mujoco-{mujoco}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mujoco\nVersion: {mujoco}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (benchmark,), said = envhub_libero.envhub_benchmarks(), []
+    provision(PluginSource("libero"), "here", benchmark, message=said.append)
+    assert said[0].startswith("Running libero in this interpreter although ")
+    assert len(said) == 1 + bool(told)
+    if told:
+        assert said[1].startswith(f"libero runs with mujoco {mujoco}, which ")
+        assert all(words in said[1] for words in told)
 
 
 # Its arguments
