@@ -112,7 +112,6 @@ def test_mujoco_3_3_7_is_darker_and_its_runs_go_on_with_it(tmp_path):
     assert (again.verdict, again.machine) == ("identical", ())
     other = envhub.verify(run, episodes=None, workers=1, runtime="isolated")
     assert other.machine == ("mujoco 3.3.7 recorded, 3.3.0 here",)
-    assert other.count("identical") == 0
 
 
 @needs_egl
