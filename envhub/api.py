@@ -18,6 +18,7 @@ from envhub.arguments import (
     check_policy,
     check_processes,
     check_reference,
+    check_runtime,
     check_values,
     check_whole,
     check_workers,
@@ -38,7 +39,6 @@ from envhub.options import (
     Argument,
     Limits,
     Processes,
-    RuntimeChoice,
     SandboxChoice,
     SourceKeywords,
     SourceOptions,
@@ -352,13 +352,14 @@ def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:
     options = SourceOptions.of(caller, given)
     for field in fields(options):
         value = getattr(options, field.name)
-        choices = _CHOICES.get(field.name)
         if field.name == "env_vars":
             options = replace(options, env_vars=_variables(value))
-        elif choices is None:
-            check_flag(field.name, value)
+        elif field.name == "sandbox":
+            check_choice(field.name, value, get_args(SandboxChoice))
+        elif field.name == "runtime":
+            check_runtime(value)
         else:
-            check_choice(field.name, value, choices)
+            check_flag(field.name, value)
     return options
 
 
@@ -366,9 +367,6 @@ def _variables(env_vars: object) -> dict[str, str]:
     if not isinstance(env_vars, Mapping):
         raise UsageError(f"env_vars must be a mapping of names to texts, found {env_vars!r}.")
     return chosen_variables(env_vars)
-
-
-_CHOICES = {"sandbox": get_args(SandboxChoice), "runtime": get_args(RuntimeChoice)}
 
 
 def _warn_of_errors(run: Run, failed: list[EpisodeRecord]) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from envhub.errors import UsageError
 from envhub.files import expand_home
-from envhub.options import Argument, Limits, Processes
+from envhub.options import RUNTIMES, Argument, Limits, Processes
 from envhub.values import find_value_problem
 
 MAX_WORKERS = 4096
@@ -133,6 +133,13 @@ def check_choice(name: str, value: C, choices: tuple[str, ...]) -> C:
     """Return one of some texts."""
     if value not in choices:
         raise _wrong(name, f"one of {', '.join(choices)}", value)
+    return value
+
+
+def check_runtime(value: object) -> str:
+    """Return a choice of the interpreter; its names are those of a plugin's runtimes too."""
+    if not isinstance(value, str):
+        raise _wrong("runtime", f"{', '.join(RUNTIMES)} or the name of a plugin's runtime", value)
     return value
 
 

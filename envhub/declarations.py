@@ -20,6 +20,9 @@ _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
 
 _PACKAGE_FILE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
 
+_LIMIT = r"(?:[<>!=]=|[<>])\d+(?:\.\d+)*"
+_VERSIONS = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]*{_LIMIT}(?:,{_LIMIT})*")
+
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -125,7 +128,11 @@ class Benchmark:
     policies: Mapping[str, str] = field(default_factory=dict)
     """The benchmark's own policies: `{"expert": "pkg.expert:make_policy"}`."""
     runtime: str | None = None
-    """`pkg:runtime.txt`, for plugins: complete, hashed pins in a file of the package."""
+    """`pkg:runtime.txt`, for plugins: complete, hashed pins in a file of the package. A file
+    `runtime-NAME.txt` beside it is a further runtime, which `--runtime NAME` chooses."""
+    version_notes: Mapping[str, str] = field(default_factory=dict)
+    """For plugins: `{"mujoco>=3.4": "computes contacts in another way"}`. The user is told when the
+    benchmark runs with such a version."""
     assets: tuple[Asset, ...] = ()
     """For plugins: files that the package does not have. The run records their digest."""
     memory_mb: int = 1024
@@ -168,6 +175,7 @@ class Benchmark:
             owner,
             f"runtime must be 'package:file', found {self.runtime!r}",
         )
+        _check_notes(owner, self.version_notes)
         _check(
             isinstance(self.assets, tuple) and all(isinstance(a, Asset) for a in self.assets),
             owner,
@@ -188,6 +196,7 @@ class Benchmark:
         object.__setattr__(self, "suites", dict(self.suites))
         object.__setattr__(self, "policies", dict(self.policies))
         object.__setattr__(self, "lerobot_conventions", dict(self.lerobot_conventions))
+        object.__setattr__(self, "version_notes", dict(self.version_notes))
 
     def tasks(self) -> dict[str, Task]:
         """Return all tasks by name, each once, in the order of the suites."""
@@ -243,6 +252,16 @@ def check_declared_conventions(owner: str, declared: object) -> None:
     if isinstance(declared, Mapping) and HZ in declared:
         problem = f"{HZ} is a field of its own, and not one of its conventions"
     _check(problem is None, owner, str(problem))
+
+
+def _check_notes(owner: str, notes: object) -> None:
+    _check(isinstance(notes, Mapping), owner, "version_notes must be a mapping")
+    assert isinstance(notes, Mapping)
+    for versions, note in notes.items():
+        good = _is_text(versions) and _VERSIONS.fullmatch(versions) and _is_text(note)
+        shown = f"{versions!r}: {reprlib.repr(note)}"
+        example = "'mujoco>=3.4': 'computes contacts in another way'"
+        _check(bool(good), owner, f"version_notes must be as in {example}, found {shown}")
 
 
 def _check_args(owner: str, args: Mapping[str, Value]) -> None:

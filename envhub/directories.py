@@ -18,8 +18,8 @@ How strictly the content is checked depends on the kind of the directory:
 | `RUNTIMES`                      | envhub.json   | every byte, unless no file has changed since   |
 
 A runtime has hundreds of megabytes. Whether a file has changed is seen from its size, mode, inode
-and times: nobody but root can set the time of a file's last change (ctime). If anything differs, as
-in a cache that was restored, every byte is hashed once more.
+and the time of its last change (ctime), which nobody but root can set. If anything differs, as in a
+cache that was restored, every byte is hashed once more.
 
 In a `__pycache__` only the compiled modules count. Whatever else programs keep there, such as
 Numba's compiled functions, may come and go: root can write to a read-only directory.
@@ -45,7 +45,6 @@ from envhub.errors import RuntimeUnavailable
 from envhub.files import (
     cache_home,
     discard_tree,
-    open_regular,
     set_writable,
     settle_tree,
     staged_tree,
@@ -110,15 +109,21 @@ def recall(note: str) -> Known | None:
         return None
 
 
-def remember(note: str, known: Known) -> None:
+def remember(note: str, known: Known, *, secret: bool = True) -> None:
     """Note something under a name.
+
+    Args:
+        note: The name.
+        known: What to note.
+        secret: Whether only the user may read it. What is built may be used by everybody who
+            shares the state directory, as with an `ENVHUB_HOME` that was prepared for others.
 
     Raises:
         OSError: The state directory cannot be written.
     """
     path = _noted_at(note)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_whole(path, msgspec.json.encode(known), mode=0o600)
+    path.parent.mkdir(mode=0o700 if secret else 0o755, parents=True, exist_ok=True)
+    write_whole(path, msgspec.json.encode(known), mode=0o600 if secret else 0o644)
 
 
 def forget(note: str) -> None:
@@ -191,7 +196,7 @@ def is_whole(kind: Kind, key: str) -> bool:
         return False
     if whole and unchanged:
         with suppress(OSError):  # then every byte is hashed next time too
-            remember(_note(kind, key), Known(known.manifest, unchanged=unchanged))
+            remember(_note(kind, key), Known(known.manifest, unchanged=unchanged), secret=False)
     return whole
 
 
@@ -263,7 +268,7 @@ def _build(kind: Kind, place: Path, build: Build, tag: str) -> None:
         settle_tree(staged, place)
     # Last, since settling changes attributes; a directory that is not noted is built again.
     unchanged = _digest_tree(place, tag, _attributes)
-    remember(_note(kind, place.name), Known(digest(record), unchanged=unchanged))
+    remember(_note(kind, place.name), Known(digest(record), unchanged=unchanged), secret=False)
 
 
 def _note(kind: Kind, key: str) -> str:
@@ -314,17 +319,20 @@ def _attributes(path: str, status: os.stat_result) -> str:
         return os.readlink(path)  # noqa: PTH115 - called thousands of times, and Path is slow
     if stat.S_ISDIR(status.st_mode):  # its time changes when something is renamed in it
         return ""
-    times = f"{status.st_mtime_ns}\0{status.st_ctime_ns}"
-    return f"{status.st_size}\0{status.st_ino}\0{times}"
+    # The time of the last change of the content or of the mode, which only root can set.
+    return f"{status.st_size}\0{status.st_ino}\0{status.st_ctime_ns}"
 
 
 def _content(path: str, status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode):
         return _attributes(path, status)
     found = hashlib.sha256()
-    with open_regular(Path(path)) as file:
-        while piece := file.read(_PIECE):
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        while piece := os.read(descriptor, _PIECE):
             found.update(piece)
+    finally:
+        os.close(descriptor)
     return found.hexdigest()
 
 

@@ -11,8 +11,19 @@ SandboxKind = Literal["bubblewrap", "landlock", "none"]
 SandboxChoice = Literal["auto", "bubblewrap", "landlock", "none"]
 """`auto`: the strongest one that works on this machine."""
 
-RuntimeChoice = Literal["auto", "here", "isolated"]
-"""`auto`: here if the requirements are installed, else isolated."""
+
+@dataclass(frozen=True, slots=True)
+class RecordedRuntime:
+    """The runtime of a run, as it was recorded: of a plugin's runtimes, the one that is like it."""
+
+    key: str | None
+    packages: Mapping[str, str]
+
+
+RUNTIMES = ("auto", "here", "isolated")
+RuntimeChoice = str | RecordedRuntime
+"""One of `RUNTIMES`, where `auto` is here if the requirements are installed, else isolated; or the
+name of a further runtime that a plugin comes with."""
 
 Processes = int | Literal["auto"]
 """Of a policy; `auto`: one per visible GPU, and at least one."""
@@ -35,7 +46,8 @@ class SourceKeywords(TypedDict, total=False):
     """Let code from the Hub use the network."""
     runtime: RuntimeChoice
     """`here`: this interpreter; `isolated`: one that is built from the benchmark's requirements;
-    `auto`: here if the requirements are installed, else isolated."""
+    `auto`: here if the requirements are installed, else isolated; or the name of a further runtime
+    that a plugin comes with."""
     env_vars: Mapping[str, str]
     """Environment variables that the benchmark's code sees besides the usual ones. A run records
     their names only."""

@@ -83,7 +83,10 @@ WRONG = [
     ({"on_episode": "print"}, "on_episode must be a function, found 'print'."),
     ({"trust_remote_code": "yes"}, "trust_remote_code must be True or False, found 'yes'."),
     ({"sandbox": "docker"}, "sandbox must be one of auto, bubblewrap, landlock, none, found 'doc"),
-    ({"runtime": None}, "runtime must be one of auto, here, isolated, found None."),
+    (
+        {"runtime": None},
+        "runtime must be auto, here, isolated or the name of a plugin's runtime, found None.",
+    ),
 ]
 
 

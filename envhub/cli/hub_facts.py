@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from envhub.cli.options import escaped, show_download
+from envhub.cli.package_facts import Packages, find_packages, packages_json, packages_text
 from envhub.errors import EnvHubError, printable
 from envhub.options import SourceOptions
 from envhub.refs import HubRef, parse
@@ -50,6 +51,7 @@ def facts(ref: HubRef, stored: Stored) -> dict[str, Any]:
         "files": {path: file.size for path, file in sorted(manifest.files.items())},
         "left_out": list(manifest.left_out),
         "requirements": requirements_json(declared),
+        "installs": packages_json(_packages(ref, stored)),
     }
 
 
@@ -76,6 +78,7 @@ def show(ref: HubRef, stored: Stored, *, whole: bool = False) -> str:
         f"endpoint    {escaped(manifest.endpoint)}",
         f"commit      {manifest.commit}, every byte checked {how}",
         f"requires    {requirements_text(declared, whole=whole)}",
+        *packages_text(_packages(ref, stored), whole=whole),
         f"files       {len(manifest.files)}, in {escaped(str(stored.directory))}",
     ]
     first, others = _ordered(ref, stored)
@@ -90,6 +93,11 @@ def show(ref: HubRef, stored: Stored, *, whole: bool = False) -> str:
         more = _more(manifest.left_out[len(named) :])
         lines.append(f"left out    {', '.join(map(escaped, named))}{more}")
     return "\n".join(lines)
+
+
+def _packages(ref: HubRef, stored: Stored) -> Packages | str:
+    line = f"envhub runtime build {ref}"
+    return find_packages(stored.directory / ref.path, name=ref.repo, line=line)
 
 
 def _ordered(ref: HubRef, stored: Stored) -> tuple[list[str], list[str]]:

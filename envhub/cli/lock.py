@@ -5,8 +5,11 @@ from pathlib import Path
 import click
 
 from envhub.cli.options import debug_option, local_path, message, show_download
+from envhub.cli.package_facts import packages_text
 from envhub.errors import UsageError
 from envhub.refs import HubRef, parse
+from envhub.runtime.index import describe_packages
+from envhub.runtime.pins import parse_pins
 from envhub.sources.fetch import obtain, resolve
 from envhub.sources.hub import Hub
 from envhub.sources.lock import LOCK, write_lock
@@ -42,6 +45,9 @@ def command(ref: str, *, out: Path, private: bool) -> None:
     click.echo(
         f"{parsed} locked in {out}: {pluralize(files, 'file')}, {pluralize(len(pins), 'package')}"
     )
+    if pins:
+        facts = describe_packages(parse_pins("\n".join(pins), str(out)).here())
+        click.echo("\n".join(packages_text(facts, whole=True)))
 
 
 def _pins(ref: HubRef, stored: Stored) -> list[str]:

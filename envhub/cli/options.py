@@ -144,10 +144,10 @@ _SOURCE_OPTIONS = (
     ),
     click.option(
         "--runtime",
-        type=click.Choice(["auto", "here", "isolated"]),
+        metavar="auto|here|isolated|NAME",
         default="auto",
         help="here: this interpreter; isolated: one built with REF's requirements; auto: here if "
-        "they are installed, else isolated.",
+        "they are installed, else isolated; NAME: another runtime that a plugin comes with.",
     ),
     click.option(
         "--env-var",

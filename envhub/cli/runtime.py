@@ -57,9 +57,12 @@ def show(*, as_json: bool) -> None:
 @click.argument("ref")
 @click.option("--private", is_flag=True, help="Use your token to read a private repository.")
 @click.option("--locked", is_flag=True, help="Use the packages in envhub.lock.")
+@click.option(
+    "--runtime", metavar="NAME", default="isolated", help="Another one that a plugin comes with."
+)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @debug_option
-def build_one(ref: str, *, private: bool, locked: bool, quiet: bool) -> None:
+def build_one(ref: str, *, private: bool, locked: bool, runtime: str, quiet: bool) -> None:
     """Build the runtime of the benchmark REF, if it is missing.
 
     No code of a Hub repository is run, so this needs no consent.
@@ -74,11 +77,11 @@ def build_one(ref: str, *, private: bool, locked: bool, quiet: bool) -> None:
     progress = (lambda _: None) if quiet else message
     match read_reference(ref):
         case NameRef(name=name):
-            built = _build_installed(name, progress)
+            built = _build_installed(name, runtime, progress)
         case PathRef() as path:
             source = locate(path)
             built = build(
-                *requirements_of(source, None),
+                *requirements_of(source, None, runtime),
                 name=source.name,
                 line=rebuild_line(source),
                 progress=progress,
@@ -121,7 +124,7 @@ def remove(keys: tuple[str, ...], *, everything: bool) -> None:
             directories.remove(PACKAGES, key)
 
 
-def _build_installed(name: str, progress: Say) -> Interpreter:
+def _build_installed(name: str, runtime: str, progress: Say) -> Interpreter:
     """Build the runtime of a plugin, whose pins are known once it is loaded."""
     from envhub.discovery import find
     from envhub.host.loading import describe
@@ -129,7 +132,7 @@ def _build_installed(name: str, progress: Say) -> Interpreter:
     find(name)
     source = PluginSource(name)
     benchmark = describe(WorkerSpec(source, {}, Limits(), alone=True), "here").benchmark
-    declared, pins = requirements_of(source, benchmark)
+    declared, pins = requirements_of(source, benchmark, runtime)
     return build(
         declared, pins, name=name, line=rebuild_line(source), plugin=name, progress=progress
     )

@@ -120,13 +120,14 @@ def prepared_again(
     files = identify(source)
     request = obtain_policy(request, before, watcher)
     own = policy is None
-    check_same(before, _asked(foresee(request, files, before), before, own=own), run.directory)
+    begun = _with_installed_files(before, files)
+    check_same(begun, _asked(foresee(request, files, begun), begun, own=own), run.directory)
     with tempfile.TemporaryDirectory(prefix="envhub-again-") as place:
         logs = Path(place)
         prepared = prepare(request, source, files, logs, watcher)
         try:
-            before = recorded.with_keys_of_today(before, prepared)
-            check_same(before, _asked(prepared.info, before, own=own), run.directory)
+            begun = recorded.with_keys_of_today(begun, prepared)
+            check_same(begun, _asked(prepared.info, begun, own=own), run.directory)
             yield Again(run, prepared, logs)
         finally:
             prepared.close()
@@ -174,6 +175,16 @@ def _asked(now: RunInfo, before: RunInfo, *, own: bool) -> RunInfo:
         own: Whether the run's own policy acts.
     """
     return changed(now, runtime=before.runtime, policy=now.policy if own else before.policy)
+
+
+def _with_installed_files(info: RunInfo, files: Mapping[str, Any]) -> RunInfo:
+    """Return what a plugin's run says, as if it had been begun with the installed plugin.
+
+    A plugin is a package like others: whether its newer version changes the result is asked too.
+    """
+    if not info.benchmark.kind == files["kind"] == "plugin":
+        return info
+    return changed(info, benchmark=changed(info.benchmark, files=dict(files["files"])))
 
 
 def _fill(row: Array, length: int) -> Array:

@@ -9,14 +9,14 @@ from msgspec.structs import asdict
 from envhub.errors import RunDirectoryError
 from envhub.evaluation.prepare import Prepared
 from envhub.evaluation.request import EvalRequest
-from envhub.options import Limits, SourceOptions
+from envhub.options import Limits, RecordedRuntime, RuntimeChoice, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.results import format1
 from envhub.results.journal import check_directory, read_run
 from envhub.results.run import Run
 from envhub.results.schema import parse_run
 from envhub.results.seal import is_sealed
-from envhub.run_info import RunInfo
+from envhub.run_info import RunInfo, RuntimeInfo
 
 
 def read_begun(directory: Path, *, obey: str | None = None) -> Run:
@@ -89,7 +89,7 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
             trust_remote_code=trust_remote_code,
             sandbox=info.protection.sandbox if benchmark.kind == "hub" else "auto",
             sandbox_allow_network=info.protection.network,
-            runtime=info.runtime.kind,
+            runtime=_choice(info.runtime),
         ),
     )
 
@@ -117,6 +117,13 @@ def with_keys_of_today(before: RunInfo, prepared: Prepared) -> RunInfo:
     return format1.with_keys_of_today(
         before, prepared.worker.spec.interpreter, policy.interpreter if policy else None
     )
+
+
+def _choice(runtime: RuntimeInfo) -> RuntimeChoice:
+    """Return the choice that leads to a recorded runtime."""
+    if runtime.kind != "isolated" or runtime.key is None:
+        return runtime.kind
+    return RecordedRuntime(runtime.key, runtime.packages)
 
 
 def _directory_of(recorded: str) -> Path:

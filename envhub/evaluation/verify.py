@@ -21,7 +21,7 @@ from envhub.records import EpisodeRecord
 from envhub.results.arrays import Arrays, arrays_path, read_arrays
 from envhub.results.journal import check_directory
 from envhub.results.run import Run, open_run
-from envhub.run_info import RunInfo
+from envhub.run_info import BenchmarkInfo, RunInfo
 from envhub.wire.values import Array
 
 VerdictName = Literal["identical", "equivalent", "drifted", "different", "tampered", "not checked"]
@@ -226,12 +226,21 @@ def compare_machines(recorded: RunInfo, here: RunInfo) -> Iterable[str]:
             old, new = getattr(recorded.machine, name), getattr(here.machine, name)
             if old != new and None not in (old, new):
                 yield f"{name} {_words(old)} recorded, {_words(new)} here"
+    yield from _compare_plugins(recorded.benchmark, here.benchmark)
     packages, ours = recorded.runtime.packages, here.runtime.packages
     for name in sorted({*packages, *ours}):
         if packages.get(name) != ours.get(name):
             yield f"{name} {packages.get(name, 'none')} recorded, {ours.get(name, 'none')} here"
     if recorded.runtime.python != here.runtime.python:
         yield f"Python {recorded.runtime.python} recorded, {here.runtime.python} here"
+
+
+def _compare_plugins(recorded: BenchmarkInfo, here: BenchmarkInfo) -> Iterable[str]:
+    if recorded.kind == here.kind == "plugin" and recorded.files != here.files:
+        old, new = recorded.files, here.files
+        changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+        shown = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
+        yield f"{recorded.package} recorded, {here.package} here ({shown})"
 
 
 def _is_stored(run: Run, record: EpisodeRecord) -> bool:

@@ -18,7 +18,7 @@ from envhub.machine.cuda_devices import VISIBLE
 from envhub.machine.gl_choice import gl_variables
 from envhub.machine.gl_devices import next_device
 from envhub.process import Child, spawn
-from envhub.runtime.compiled import compiled_functions
+from envhub.runtime.compiled import compiled_functions, is_private
 from envhub.sandbox.choose import command, protect
 from envhub.sandbox.filesystem import interpreter_paths
 from envhub.sandbox.variables import (
@@ -114,7 +114,8 @@ def _compiled(spec: WorkerSpec | PolicySpec) -> dict[str, str]:
     there is executed.
     """
     key = spec.interpreter.key
-    return {} if key is None else {"NUMBA_CACHE_DIR": str(compiled_functions(key))}
+    place = None if key is None else compiled_functions(key)
+    return {"NUMBA_CACHE_DIR": str(place)} if place is not None and is_private(place) else {}
 
 
 def _start_policy(spec: PolicySpec, ends: Ends) -> Child:

@@ -11,7 +11,6 @@ import stat
 from pathlib import Path
 
 from envhub.directories import Say
-from envhub.errors import RuntimeUnavailable
 from envhub.files import discard_tree, state_home
 
 
@@ -25,25 +24,28 @@ def secure_compiled(key: str, message: Say) -> None:
 
     A directory that somebody else could have written to is removed first.
 
-    Raises:
-        RuntimeUnavailable: It cannot be removed, or none can be made.
+    Args:
+        key: The key of the runtime.
+        message: Receives a message about such a directory.
     """
     place = compiled_functions(key)
     try:
-        if place.is_symlink() or (place.exists() and not _is_private(place)):
+        if place.is_symlink() or (place.exists() and not is_private(place)):
             message(f"Somebody else could write to {place}: removing it.")
             _discard(place)
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
-        raise RuntimeUnavailable(
-            f"{place} cannot be made a directory of yours alone: {exc.strerror or exc}.",
-            "Remove it, or set XDG_STATE_HOME to a directory of your own.",
-        ) from exc
+        message(f"Functions that Numba compiles are not kept in {place}: {exc.strerror or exc}.")
 
 
-def _is_private(place: Path) -> bool:
-    found = place.stat()
-    return found.st_uid == os.getuid() and not stat.S_IMODE(found.st_mode) & 0o022
+def is_private(place: Path) -> bool:
+    """Whether a directory is the user's, and nobody else can write to it."""
+    try:
+        found = place.lstat()
+    except OSError:
+        return False
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    return own and not stat.S_IMODE(found.st_mode) & 0o022
 
 
 def _discard(place: Path) -> None:

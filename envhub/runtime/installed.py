@@ -58,6 +58,23 @@ def unmet_pins(pins: Pins) -> tuple[str, ...]:
     return tuple(text for requirement in requirements for text in _unmet(requirement))
 
 
+def find_version(versions: str, pins: Pins | None) -> str | None:
+    """Return a package with its version if it is one of some versions, such as `mujoco>=3.4`.
+
+    Args:
+        versions: The name of the package, and its versions.
+        pins: The packages of a runtime; None: those of this interpreter.
+    """
+    requirement = Requirement(versions)
+    if pins is None:
+        found = [d.version for d in metadata.distributions(name=requirement.name)][:1]
+    else:
+        name = canonicalize_name(requirement.name)
+        found = [pin.version for pin in pins.here().pins if pin.name == name]
+    fits = found and requirement.specifier.contains(found[0], prereleases=True)
+    return f"{requirement.name} {found[0]}" if fits else None
+
+
 def meets_python(specifier: str | None) -> bool:
     """Whether this interpreter has the required version."""
     version = platform.python_version()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from envhub.declarations import Benchmark
 from envhub.discovery import chosen, find
-from envhub.errors import ContractError, SourceCorrupt, UsageError
-from envhub.options import RuntimeChoice
+from envhub.errors import ContractError, SourceCorrupt, UnknownName, UsageError
+from envhub.options import RUNTIMES, RecordedRuntime, RuntimeChoice
 from envhub.sources.lock import locked_pins
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import HERE, FileSource, Interpreter, Origin, PluginSource, Source
@@ -50,20 +50,24 @@ def provision(
     Raises:
         RuntimeUnavailable: The runtime cannot be built.
         ContractError: The requirements are not valid.
-        UsageError: A runtime is needed, but there are no workers.
+        UsageError: A runtime is needed, but there are no workers; or there is no such runtime.
     """
     if isinstance(source, PluginSource) and benchmark is None:
         return HERE
-    declared, pins = _required(source, benchmark, locked=locked)
+    declared, pins = _required(source, benchmark, choice, locked=locked)
     nothing = pins is None and declared == Requirements()
-    if nothing and choice != "isolated":
+    if nothing and choice in ("auto", "here"):
         return HERE
-    unmet = _unmet(declared, pins)
+    unmet = find_unmet(declared, pins)
     if choice == "here" or (choice == "auto" and not unmet):
         use_locked = locked and pins is not None
-        return _use_this_interpreter(source, unmet, locked=use_locked, message=message)
+        interpreter = _use_this_interpreter(source, unmet, locked=use_locked, message=message)
+        _tell_version_notes(benchmark, None, message)
+        return interpreter
+    _tell_version_notes(benchmark, pins, message)
     if inline:
-        why = f"requires {unmet[0]}" if unmet else "was requested with --runtime isolated"
+        asked = choice if isinstance(choice, str) else "isolated"
+        why = f"requires {unmet[0]}" if unmet else f"was requested with --runtime {asked}"
         raise UsageError(
             f"--workers 0 runs everything in this process, but {source.name} {why}. Omit "
             "--workers 0, or use --runtime here."
@@ -118,17 +122,27 @@ def build(
 
 
 def requirements_of(
-    source: Source, benchmark: Benchmark | None
+    source: Source, benchmark: Benchmark | None, choice: RuntimeChoice = "isolated"
 ) -> "tuple[Requirements, Pins | None]":
     """Return the requirements that a benchmark declares, and the complete pins it comes with.
 
+    Args:
+        source: The benchmark's code.
+        benchmark: The plugin's declaration.
+        choice: Decides which pins, of a plugin with several runtimes.
+
     Raises:
         ContractError: The requirements or the pins are not valid.
+        UnknownName: There is no runtime of that name.
     """
+    target = benchmark.runtime if benchmark is not None else None
+    if isinstance(source, PluginSource) and target:
+        return Requirements(), _plugin_pins(source, target, choice)
+    if isinstance(choice, str) and choice not in RUNTIMES:
+        raise UnknownName("runtime", choice, RUNTIMES)
     match source:
         case PluginSource():
-            target = benchmark.runtime if benchmark is not None else None
-            return Requirements(), _plugin_pins(source, target) if target else None
+            return Requirements(), None
         case FileSource(directory=directory, file=file):
             return file_requirements(Path(directory, file))
 
@@ -161,9 +175,9 @@ def rebuild_line(source: Source) -> str:
 
 
 def _required(
-    source: Source, benchmark: Benchmark | None, *, locked: bool
+    source: Source, benchmark: Benchmark | None, choice: RuntimeChoice, *, locked: bool
 ) -> "tuple[Requirements, Pins | None]":
-    declared, pins = requirements_of(source, benchmark)
+    declared, pins = requirements_of(source, benchmark, choice)
     if locked and isinstance(source, FileSource) and source.origin is not None:
         lines = locked_pins(source.origin.repo)
         if lines:
@@ -173,7 +187,8 @@ def _required(
     return declared, pins
 
 
-def _unmet(declared: Requirements, pins: "Pins | None") -> tuple[str, ...]:
+def find_unmet(declared: Requirements, pins: "Pins | None") -> tuple[str, ...]:
+    """Return the requirements that this interpreter does not meet."""
     from envhub.runtime.installed import unmet_pins, unmet_requirements
 
     if pins is None:
@@ -197,15 +212,59 @@ def _use_this_interpreter(
     return replace(HERE, unmet=unmet)
 
 
-def _plugin_pins(source: PluginSource, target: str) -> "Pins":
+def _tell_version_notes(benchmark: Benchmark | None, pins: "Pins | None", message: Say) -> None:
+    """Tell what the plugin says of the versions in a runtime; without pins, of those here."""
+    if benchmark is None or not benchmark.version_notes:
+        return
+    from envhub.runtime.installed import find_version
+
+    for versions, note in benchmark.version_notes.items():
+        found = find_version(versions, pins)
+        if found is not None:
+            message(f"{benchmark.name} runs with {found}, which {note}.")
+
+
+def _plugin_pins(source: PluginSource, target: str, choice: RuntimeChoice) -> "Pins":
     """Read the pins in a file of the plugin's package, without importing the package."""
     from envhub.runtime.pins import parse_pins
 
+    def read(path: Path) -> "Pins":
+        name = f"{target.partition(':')[0]}:{path.name}"
+        return parse_pins(path.read_text(encoding="utf-8"), name, may_build=True)
+
+    files = _runtime_files(source, target)
+    if isinstance(choice, RecordedRuntime):  # the declared one is the first, and taken if in doubt
+        all_pins = [read(path) for path in files.values()]
+        return min(all_pins, key=lambda pins: _differences(pins, choice))
+    name = "isolated" if choice in RUNTIMES else choice
+    if name not in files:
+        raise UnknownName("runtime", name, {*RUNTIMES, *files})
+    return read(files[name])
+
+
+def _runtime_files(source: PluginSource, target: str) -> dict[str, Path]:
+    """Return the plugin's files of pins by the names of their runtimes, the declared one first.
+
+    A file `runtime-NAME.txt` is a further runtime beside `runtime.txt`.
+    """
     package, _, file = target.partition(":")
     top, *rest = package.split(".")
     spec = util.find_spec(top)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder, *rest, file)
         if path.is_file():
-            return parse_pins(path.read_text(encoding="utf-8"), target, may_build=True)
+            further = sorted(path.parent.glob(f"{path.stem}-*{path.suffix}"))
+            named = {p.stem.removeprefix(f"{path.stem}-"): p for p in further}
+            return {"isolated": path, **named}
     raise ContractError(f"Plugin {source.name!r} names {target}, but that file does not exist.")
+
+
+def _differences(pins: "Pins", recorded: RecordedRuntime) -> tuple[bool, int]:
+    """Whether the key is another, and the number of packages that are: keys change with EnvHub."""
+    from envhub.runtime.pythons import this_python
+    from envhub.runtime.venv import former_key_of, key_of
+
+    versions = {pin.name: pin.version for pin in pins.here().pins}
+    other = sum(versions.get(name) != version for name, version in recorded.packages.items())
+    keys = (key_of(pins, this_python()), former_key_of(pins, this_python()))
+    return recorded.key not in keys, other

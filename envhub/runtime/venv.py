@@ -74,19 +74,20 @@ def ensure_runtime(
 
 
 def key_of(pins: Pins, base: Python) -> str:
-    """Return a runtime's key: a hash of its pins, the interpreter and the platform.
+    """Return the key of the runtime that `ensure_runtime` builds from pins.
 
     EnvHub is not part of a runtime, so that it can be upgraded while a run is not finished.
     """
-    return _hash([pins.text(), base.name, base.platform, base.base])
+    return _hash(_without_own(pins.applying(base.markers)), base)
 
 
 def former_key_of(pins: Pins, base: Python) -> str:
     """Return the key that 0.1.0 gave the same runtime, as runs of format 1 recorded it."""
-    return _hash([pins.text(), base.name, base.platform, base.base, "0.1.0"])
+    return _hash(_without_own(pins.applying(base.markers)), base, "0.1.0")
 
 
-def _hash(content: list[str]) -> str:
+def _hash(pins: Pins, base: Python, *more: str) -> str:
+    content = [pins.text(), base.name, base.platform, base.base, *more]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 

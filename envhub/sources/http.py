@@ -189,7 +189,7 @@ def _followed(session: Any, url: str, headers: Mapping[str, str]) -> Iterator[An
                 return
         if not may_follow(url, target):
             raise BadAnswer(f"is a redirect to {target}, which is not an https address")
-        if _origin(url) != _origin(target):
+        if origin_of(url) != origin_of(target):
             headers = {k: v for k, v in headers.items() if k.lower() != "authorization"}
         url = target
     raise BadAnswer(f"is a chain of more than {_HOPS} redirects")
@@ -239,7 +239,8 @@ def _pieces(answer: Any) -> Iterator[bytes]:
     yield from answer.iter_raw()
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
+def origin_of(url: str) -> tuple[str, str | None, int | None]:
+    """Return the scheme, the host and the port of an address: its server."""
     parts = urlsplit(url)
     default = {"http": 80, "https": 443}.get(parts.scheme)
     return parts.scheme, parts.hostname, parts.port or default

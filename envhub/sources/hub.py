@@ -195,12 +195,10 @@ class Hub:
                 names and places is not used.
             on_bytes: Receives the number of bytes so far; it may raise to end the download.
         """
-        from huggingface_hub import get_session
-
         url = f"{self.page(repo)}/resolve/{commit}/{quote(path)}"
         with self._asking(f"{path} of {repo}@{commit}"):
             http.read_file(
-                get_session(),
+                session(),
                 url,
                 self._headers(),
                 into,
@@ -255,9 +253,7 @@ class Hub:
 
         The client's own functions retry for minutes, or wait forever, if there is no answer.
         """
-        from huggingface_hub import get_session
-
-        return http.read_answer(get_session(), url, query, self._headers(), _raise_for_status)
+        return http.read_answer(session(), url, query, self._headers(), _raise_for_status)
 
     def _headers(self) -> dict[str, str]:
         from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
@@ -364,6 +360,13 @@ class Hub:
 
     def _failure(self, subject: str, problem: str, advice: str) -> SourceUnavailable:
         return SourceUnavailable(f"{subject} {problem} ({self.endpoint}). {advice}")
+
+
+def session() -> Any:
+    """Return the HTTP client of the Hub's client, with the user's proxies and certificates."""
+    from huggingface_hub import get_session
+
+    return get_session()
 
 
 def _raise_for_status(answer: Any) -> None:

@@ -753,8 +753,8 @@ class TestContinue:
         answer = envhub(*question, cwd=place, XDG_STATE_HOME="/proc")
         assert answer.code == 0
         assert answer.err == (
-            "/proc/envhub/run.key cannot be kept, so --resume will not obey this run. If it is "
-            "interrupted, repeat the command with --out and --continue.\n"
+            "/proc/envhub/run.key cannot be kept, so this run cannot be resumed with --resume. If "
+            "it is interrupted, repeat the command with --out and --continue.\n"
         )
         assert info_of(place / "other")["seal"] is None
         answer = envhub("eval", "--resume", "other", cwd=place, XDG_STATE_HOME="/proc")

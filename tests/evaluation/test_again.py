@@ -1,6 +1,7 @@
 """Who decides what is executed when a recorded run is played again."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from support.replays import REPLAYED, make_recorded
 
 import envhub
 from envhub.errors import RemoteCodeRefused, RunDirectoryError, SourceUnavailable, UsageError
-from envhub.evaluation.again import Playback
+from envhub.evaluation.again import Playback, recorded_actions
 from envhub.results.seal import key_path
 from envhub.wire.policy_contract import Context
 
@@ -124,7 +125,7 @@ def test_a_benchmark_that_is_gone(run):
 def test_actions_of_episodes_of_unlike_lengths(tmp_path):
     run = make_recorded(tmp_path / "run", tasks="once", episodes=3)
     records = run.records()
-    playback = Playback(run.directory, records)
+    playback = Playback(partial(recorded_actions, run.directory), records)
     contexts = [Context("all", "once", "", record.episode, record.seed) for record in records]
     taken = playback.act({}, contexts)
     longest = max(record.steps for record in records)

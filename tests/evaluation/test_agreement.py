@@ -275,6 +275,7 @@ def test_resuming_verifying_and_the_report(out):
 
 
 def test_a_run_from_before_there_were_conventions(out):
+    from envhub.results.format1 import hash_protocol
     from envhub.results.seal import seal
 
     walk = ASSETS / "run_walk"
@@ -284,6 +285,8 @@ def test_a_run_from_before_there_were_conventions(out):
     for key in ("conventions", "lerobot_conventions"):
         del info["benchmark"][key]
     del info["conventions"]
+    info |= {"format": 1, "protocol": hash_protocol(now.run_info)}
+    info["policy"]["kind"] = "named"
     (out / "run.json").write_text(json.dumps(seal(info)))
     assert verify(out, workers=1).ok
     assert "Conventions of the benchmark" not in dict(protocol(open_run(out)))

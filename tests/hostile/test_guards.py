@@ -343,21 +343,20 @@ def poisoned(publish, tmp_path):
 
 
 def test_the_bytes_of_the_store(without, poisoned):
+    """The host compares them with the manifest, and the worker once more when it compiles them."""
     ref = poisoned(consistent=False)
-    edits = (
-        Edit(
-            "sources/store.py",
-            "    if (sha256, tree_id) != (entry.sha256, entry.blob_id):",
-            "    if False:",
-        ),
-        Edit(
-            "loader.py",
-            '        if expected == f"sha256:{hashlib.sha256(content).hexdigest()}":',
-            "        if True:",
-        ),
+    host = Edit(
+        "sources/store.py",
+        "    if (sha256, tree_id) != (entry.sha256, entry.blob_id):",
+        "    if False:",
     )
+    content = 'f"sha256:{hashlib.sha256(content).hexdigest()}"'
+    worker = Edit("loader.py", f"        if expected == {content}:", "        if True:")
     arguments = ("info", ref, "--trust-remote-code", "--json")
-    assert description(without(*edits)(*arguments)) == "evil"
+    refused = without(host)(*arguments)
+    assert refused.returncode == 6
+    assert "env.py has changed since it was checked" in refused.stderr
+    assert description(without(host, worker)(*arguments)) == "evil"
     assert description(without()(*arguments)) == "good"  # it was fetched again
 
 

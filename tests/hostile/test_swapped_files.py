@@ -7,6 +7,7 @@ import importlib.util
 import py_compile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.attacks import env_file
 
@@ -91,3 +92,17 @@ def test_a_module_that_is_imported_later(publish, sandbox):
     spec = WorkerSpec(source, {}, Limits(), alone=True)
     with pytest.raises((SourceCorrupt, WorkerRaised), match=r"helper\.py has changed"):
         describe(spec, "here", with_spaces=True)
+
+
+def test_a_compiled_extension_is_compared_too(publish, sandbox):
+    """One of NumPy's own, as a file of the benchmark."""
+    [extension] = Path(np.linalg.__file__).parent.glob("lapack_lite.*.so")
+    text = env_file(top="from . import lapack_lite\n").replace('"attack", 5', '"loaded", 5')
+    ref = publish(text, **{extension.name: extension.read_bytes()})
+    source = find_source(ref, SourceOptions(trust_remote_code=True, sandbox=sandbox))
+    assert load(source) == "loaded"
+    set_writable(Path(source.directory), writable=True)
+    with Path(source.directory, extension.name).open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(SourceCorrupt, match=rf"{extension.name} has changed"):
+        load(source)

@@ -11,6 +11,7 @@ from collections import defaultdict
 from importlib import metadata
 from pathlib import Path
 
+import envhub_libero
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from packaging.requirements import Requirement
 from scipy.spatial.transform import Rotation
 from support import libero_setup as libero
 from support.commands import envhub as run_command
+from support.libero_frames import SUITES
 from support.libero_loops import actions, digest, seen_by_chunks
 from support.needs import needs_egl, needs_libero, needs_metaworld
 from support.paths import ROOT, TESTS
@@ -31,13 +33,14 @@ from support.replays import copy_recorded
 import envhub
 from envhub.errors import ContractError, SourceUnavailable, UnknownName
 from envhub.options import Limits
+from envhub.runtime.provision import provision
 from envhub.sources.assets import hash_tree
+from envhub.types import PluginSource
 
 pytestmark = pytest.mark.timeout(900)
 """The first test that runs LIBERO also builds its runtime, and compiles robosuite's functions."""
 
 PLUGIN = ROOT / "plugins" / "libero"
-LOCK = (PLUGIN / "envhub_libero" / "runtime.txt").read_text()
 TASKS = {task.name: task for tasks in suites().values() for task in tasks}
 TASK = suites()["libero_spatial"][0]
 GOALS = TESTS / "support" / "libero_goals.py"
@@ -121,18 +124,49 @@ def test_all_tasks_are_known_without_a_simulator(tmp_path, monkeypatch):
     assert not (tmp_path / "home" / "runtimes").exists()
 
 
-def test_the_lock_is_complete_and_names_no_place():
+@pytest.mark.parametrize(
+    ("file", "mujoco"), [("runtime.txt", "3.3.0"), ("runtime-mujoco-3.3.7.txt", "3.3.7")]
+)
+def test_the_locks_are_complete_and_name_no_place(file, mujoco):
+    lock = (PLUGIN / "envhub_libero" / file).read_text()
     line = r"\S+==\S+ \\\n(    --hash=sha256:[0-9a-f]{64}( \\)?\n)+"
-    assert re.fullmatch(f"# envhub: build bddl\n({line})+", LOCK)
-    pinned = dict(pin.split("==") for pin in re.findall(r"^(\S+==\S+) \\$", LOCK, re.MULTILINE))
+    assert re.fullmatch(f"# envhub: build bddl\n({line})+", lock)
+    pinned = dict(pin.split("==") for pin in re.findall(r"^(\S+==\S+) \\$", lock, re.MULTILINE))
     source = (PLUGIN / "runtime.in").read_text()
     asked = {Requirement(text).name for text in source.splitlines() if not text.startswith("#")}
     assert {"numpy", "gymnasium", "msgspec", "pluggy"} <= asked <= set(pinned)
     assert not {"torch", "torchvision", "robomimic", "wandb", "envhub"} & set(pinned)
-    assert pinned["mujoco"].startswith("3.3.")
-    assert COMPARED.items() <= pinned.items()
+    assert pinned["mujoco"] == mujoco
+    assert all(pinned[name] in versions for name, versions in COMPARED.items())
     required = metadata.requires("envhub-libero") or ()
     assert [str(Requirement(text)) for text in required] == ["envhub-core>=0.1"]
+
+
+@pytest.mark.parametrize(
+    ("mujoco", "told"),
+    [
+        ("3.2.3", ()),
+        ("3.3.2", ()),
+        ("3.3.3", ("draws the floor", "37 of 255 levels darker")),
+        ("3.3.7", ("draws the floor", "37 of 255 levels darker")),
+        ("3.4.0", ("draws the floor", "computes contacts in another way")),
+        ("4.0.0", ("draws the floor", "computes contacts in another way")),
+    ],
+)
+def test_the_user_is_told_of_a_mujoco_that_draws_or_moves_differently(
+    mujoco, told, tmp_path, monkeypatch
+):
+    info = tmp_path / f"mujoco-{mujoco}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mujoco\nVersion: {mujoco}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (benchmark,), said = envhub_libero.envhub_benchmarks(), []
+    provision(PluginSource("libero"), "here", benchmark, message=said.append)
+    assert said[0].startswith("Running libero in this interpreter although ")
+    assert len(said) == 1 + bool(told)
+    if told:
+        assert said[1].startswith(f"libero runs with mujoco {mujoco}, which ")
+        assert all(words in said[1] for words in told)
 
 
 # Its arguments
@@ -507,6 +541,15 @@ def test_a_replay_is_liberos_own_episode_to_the_bit(simulator, played, tmp_path)
 
 
 @needs_libero
+@needs_egl
+def test_policies_see_what_libero_draws_with_mujoco_3_2_3(simulator, tmp_path):
+    """Every scene in `make soak`, where MuJoCo 3.3.7 is shown to be darker."""
+    found = libero.compare_frames(list(SUITES.values()), tmp_path / "run")
+    assert found.keys() == set(SUITES.values())
+    assert max(max(cameras) for cameras in found.values()) < 2, found
+
+
+@needs_libero
 def test_success_of_every_kind_of_predicate_ends_the_episode(simulator):
     names = (
         "pick_up_the_alphabet_soup_and_place_it_in_the_basket",
@@ -655,7 +698,7 @@ def mapped_libraries() -> set[str]:
 @needs_egl
 @needs_metaworld
 def test_beside_meta_world_in_one_program(simulator):
-    """Each in its own interpreter, with its own MuJoCo."""
+    """Each in its own interpreter, with a MuJoCo of its own."""
     ours = envhub.make_env(
         "libero", tasks=["turn_on_the_stove"], env_args={"size": 16}, runtime="isolated"
     )
@@ -668,5 +711,5 @@ def test_beside_meta_world_in_one_program(simulator):
         frames = observation["pixels"]
         shape = frames["image"].shape if isinstance(frames, dict) else frames.shape
         assert shape == (1, 16, 16, 3)
-    assert mapped_libraries() == {"3.3.7", "3.3.0"}
+    assert mapped_libraries() == {"3.3.0"}
     envhub.close_envs([ours, other])

@@ -15,6 +15,7 @@ from support.pythons import other_python
 
 import envhub
 from envhub.errors import ExitCode, RunDirectoryError, RuntimeUnavailable, UsageError
+from envhub.runtime.compiled import compiled_functions
 from envhub.runtime.pythons import ask_python
 
 WALK = f"{ASSETS}/run_walk"
@@ -195,10 +196,13 @@ def test_a_block_whose_requirements_are_installed_changes_nothing(env, policy, t
 
 
 def test_a_block_builds_a_runtime(env, policy, tmp_path, real_runtimes):
-    file = policy(block("gadget==1.0"), imports="import gadget")
+    seen = tmp_path / "seen"
+    note = f"open({str(seen)!r}, 'w').write(os.environ['NUMBA_CACHE_DIR'])"
+    file = policy(block("gadget==1.0"), imports=f"import gadget, os; {note}")
     run = evaluate(env(), file, tmp_path / "run")
     runtime = run.info["policy"]["runtime"]
     assert (runtime["kind"], run.info["runtime"]["kind"]) == ("isolated", "here")
+    assert seen.read_text() == str(compiled_functions(runtime["key"]))
     assert len(runtime["key"]) == 16
     again = evaluate(run.info["benchmark"]["path"], file, tmp_path / "again")
     assert again.info["policy"]["runtime"] == runtime

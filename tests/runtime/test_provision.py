@@ -1,9 +1,12 @@
 """Benchmarks on interpreters that were built for them, with real uv and real workers."""
 
 import json
+import os
 import re
+import shutil
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from textwrap import dedent
@@ -22,11 +25,12 @@ from envhub.errors import (
     RunDirectoryError,
     RuntimeUnavailable,
     SourceCorrupt,
+    UnknownName,
     UsageError,
     WorkerRaised,
 )
 from envhub.evaluation.run import resume_run
-from envhub.options import Limits
+from envhub.options import Limits, RecordedRuntime
 from envhub.refs import PathRef
 from envhub.results.seal import seal
 from envhub.runtime.provision import provision
@@ -247,6 +251,49 @@ def test_resuming_goes_on_in_the_same_runtime(real_runtimes, gadget, tmp_path):
         resume_run(tmp_path / "run", 1, _Watcher())
 
 
+def test_an_upgrade_of_envhub_does_not_end_a_run(real_runtimes, gadget, tmp_path, monkeypatch):
+    whole = run(gadget, tmp_path / "run")
+    journal, told = tmp_path / "run/episodes.jsonl", tmp_path / "run/run.json"
+    lines = journal.read_text().splitlines(keepends=True)
+    monkeypatch.setattr(envhub, "__version__", "0.2.0")
+    journal.write_text(lines[0])
+    again = resume_run(tmp_path / "run", 1, _Watcher())
+    assert [same(r) for r in again.records()] == [same(r) for r in whole.records()]
+    assert (again.run_info.envhub, again.run_info.runtime.key) == (
+        whole.run_info.envhub, decide(gadget).key,
+    )  # fmt: skip
+
+    # As 0.1.0 wrote it, with its version in the key.
+    info = json.loads(told.read_text()) | {"format": 1, "protocol": "sha256:1"}
+    info["runtime"]["key"] = decide(gadget).former_key
+    told.write_text(json.dumps(seal(info)))
+    journal.write_text(lines[0])
+    again = resume_run(tmp_path / "run", 1, _Watcher())
+    assert [same(r) for r in again.records()] == [same(r) for r in whole.records()]
+    assert (again.run_info.format, again.run_info.runtime) == (2, whole.run_info.runtime)
+
+    info = json.loads(told.read_text())
+    info["runtime"]["worker"] += 1
+    told.write_text(json.dumps(seal(info)))
+    journal.write_text(lines[0])
+    with pytest.raises(
+        RunDirectoryError, match=r"begun with EnvHub 0\.1\.0, .* of EnvHub 0\.2\.0\."
+    ):
+        resume_run(tmp_path / "run", 1, _Watcher())
+
+
+def test_a_runtime_that_0_1_0_built_is_used(real_runtimes, gadget, tmp_path, monkeypatch):
+    built = decide(gadget)
+    home = tmp_path / "home"
+    shutil.copytree(os.environ["ENVHUB_HOME"], home, symlinks=True)
+    former = home / "runtimes" / built.former_key
+    (home / "runtimes" / built.key).rename(former)
+    monkeypatch.setenv("ENVHUB_HOME", str(home))
+    monkeypatch.setattr(uv, "find_uv_bin", lambda: pytest.fail("uv was looked for"))
+    again = decide(gadget)
+    assert (again.key, again.python) == (built.key, str(former / "venv/bin/python"))
+
+
 class _Watcher:
     def __getattr__(self, name):
         return lambda *_: None
@@ -384,6 +431,65 @@ def test_a_plugin_whose_pins_are_met_or_not_wanted(plugin, tmp_path):
     (plugin / "runtime.txt").unlink()
     with pytest.raises(ContractError, match="that file does not exist"):
         provision(source, "auto", benchmark)
+
+
+def test_a_further_runtime_of_a_plugin(plugin, real_runtimes, tmp_path):
+    """It is chosen by its name; a run that was made with it goes on, and is verified, with it."""
+    gadget = pin(real_runtimes / "files/gadget-2.0-py3-none-any.whl")
+    (plugin / "runtime-gadget-2.txt").write_text(pins(real_runtimes, gadget))
+    chosen = run("gadgets", tmp_path / "run", runtime="gadget-2")
+    whole = [same(record) for record in chosen.records()]
+    source, benchmark = PluginSource("gadgets"), _declared()
+    keys = {name: provision(source, name, benchmark).key for name in ("isolated", "gadget-2")}
+    assert chosen.info["runtime"]["key"] == keys["gadget-2"] != keys["isolated"]
+    journal = tmp_path / "run/episodes.jsonl"
+    journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+    again = resume_run(tmp_path / "run", 1, _Watcher())
+    assert [same(record) for record in again.records()] == whole
+    found = envhub.verify(again, workers=1)
+    assert (found.verdict, found.machine) == ("identical", ())
+    for version, name in {"2.0": "gadget-2", "1.0": "isolated", "3.0": "isolated"}.items():
+        recorded = RecordedRuntime("of another EnvHub", {"gadget": version})
+        assert provision(source, recorded, benchmark).key == keys[name]
+    with pytest.raises(UnknownName, match=r"No runtime is called 'gadget-3'\. Did you mean"):
+        run("gadgets", tmp_path / "unknown", runtime="gadget-3")
+
+
+def test_a_run_of_an_older_plugin_is_verified_and_not_resumed(plugin, tmp_path):
+    """Whether the newer version changes the result can be asked; one run has one version."""
+    made = run("gadgets", tmp_path / "run")
+    with (plugin / "env.py").open("a") as file:
+        file.write("# newer\n")
+    found = envhub.verify(made, workers=1)
+    assert found.verdict == "identical"
+    versions = "envhub-gadgets 1.0 recorded, envhub-gadgets 1.0 here (envhub_gadgets/env.py)"
+    assert found.machine == (versions,)
+    journal = tmp_path / "run/episodes.jsonl"
+    journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+    with pytest.raises(RunDirectoryError, match=r"benchmark's file envhub_gadgets/env\.py"):
+        resume_run(tmp_path / "run", 1, _Watcher())
+
+
+def test_only_plugins_have_further_runtimes(gadget):
+    with pytest.raises(UnknownName, match=r"'mine'\. Available: auto, here, isolated"):
+        decide(gadget, "mine")
+
+
+def test_the_user_is_told_of_versions_that_a_plugin_notes(plugin, real_runtimes):
+    gadget = pin(real_runtimes / "files/gadget-2.0-py3-none-any.whl")
+    (plugin / "runtime-gadget-2.txt").write_text(pins(real_runtimes, gadget))
+    notes = {"gadget>=2": "turns the other way", "numpy>=1.0,<99": "counts", "absent>1": "is odd"}
+    source, benchmark = PluginSource("gadgets"), replace(_declared(), version_notes=notes)
+    numpy = f"gadgets runs with numpy {metadata.version('numpy')}, which counts."
+    here = "Running gadgets in this interpreter although gadget==1.0 is not installed."
+    for choice, told in {
+        "isolated": [numpy],
+        "gadget-2": ["gadgets runs with gadget 2.0, which turns the other way.", numpy],
+        "here": [here, numpy],
+    }.items():
+        said = []
+        provision(source, choice, benchmark, message=said.append)
+        assert said == told, choice
 
 
 def _declared():

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from envhub_libero.tasks import suites
+from support import libero_frames as frames
 from support import libero_setup as libero
 from support.libero_loops import seen_by_chunks
 from support.needs import needs_egl, needs_libero
@@ -79,15 +80,38 @@ def test_runs_are_identical_for_any_workers_and_verified(suite, tmp_path):
     assert (replay.identical, replay.difference) == (True, None)
 
 
-def play(tasks, workers, out):
+def play(tasks, workers, out, runtime="isolated"):
     return envhub.evaluate(
         "libero", f"{ASSETS}/libero_policies/digesting.py", tasks=tasks, episodes=2, max_steps=12,
-        workers=workers, env_args={"size": libero.SIZE}, runtime="isolated", out=out,
+        workers=workers, env_args={"size": libero.SIZE}, runtime=runtime, out=out,
     )  # fmt: skip
 
 
 def traces(run):
     return {(record.task, record.episode): record.trace for record in run.records()}
+
+
+@needs_egl
+def test_every_scene_is_drawn_as_with_mujoco_3_2_3(tmp_path):
+    found = libero.compare_frames(list(frames.TASKS), tmp_path / "run", "isolated")
+    print(found)
+    assert found.keys() == frames.TASKS.keys()
+    assert max(max(cameras) for cameras in found.values()) < 2, found
+
+
+@needs_egl
+def test_mujoco_3_3_7_is_darker_and_its_runs_go_on_with_it(tmp_path):
+    """The further runtime: its frames differ from the references, and its runs are verified."""
+    floor, table = (frames.SUITES[suite] for suite in ("libero_object", "libero_spatial"))
+    found = libero.compare_frames([floor, table], tmp_path / "run", "mujoco-3.3.7")
+    print(found)
+    assert min(found[floor]) > 30
+    run = play([floor], 1, tmp_path / "old", runtime="mujoco-3.3.7")
+    assert run.info["runtime"]["packages"]["mujoco"] == "3.3.7"
+    again = envhub.verify(run, episodes=None, workers=1)
+    assert (again.verdict, again.machine) == ("identical", ())
+    other = envhub.verify(run, episodes=None, workers=1, runtime="isolated")
+    assert other.machine == ("mujoco 3.3.7 recorded, 3.3.0 here",)
 
 
 @needs_egl

@@ -13,8 +13,10 @@ from typing import Any
 
 import envhub_libero
 
+import envhub
 from envhub.runtime.provision import provision
 from envhub.types import Interpreter, PluginSource
+from support.libero_frames import Looker, differences
 from support.paths import TESTS
 
 ARCHIVE = "ENVHUB_TEST_LIBERO"
@@ -103,6 +105,17 @@ def own_episodes(jobs: list[Any], *, steps: int) -> Any:
             part.write_text(json.dumps(episodes("own", jobs, steps=steps)))
             part.rename(place)
     return json.loads(place.read_text())
+
+
+def compare_frames(
+    tasks: list[str], out: Path, runtime: str = "isolated"
+) -> dict[str, list[float]]:
+    """How much what a policy is shown differs from the frames of MuJoCo 3.2.3, by task."""
+    policy = Looker()
+    envhub.evaluate(
+        "libero", policy, tasks=tasks, episodes=1, workers=1, max_steps=1, out=out, runtime=runtime
+    )
+    return differences(policy.seen)
 
 
 @contextmanager

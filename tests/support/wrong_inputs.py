@@ -42,7 +42,7 @@ RECORD = {
 # The content of `run.json` in directories of that name.
 MANIFESTS: dict[str, Any] = {
     "list": [],
-    "format2": {**MANIFEST, "format": 2},
+    "format2": {**MANIFEST, "format": 3},
     "formattext": {**MANIFEST, "format": "1"},
     "noformat": without("format"),
     "noplan": without("plan"),

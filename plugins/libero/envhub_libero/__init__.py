@@ -6,6 +6,12 @@ import envhub
 from envhub import Asset, Benchmark
 from envhub_libero.tasks import suites
 
+_DARK = (
+    "draws the floor of libero_object 37 of 255 levels darker than the versions that published "
+    "policies were evaluated with"
+)
+"""Measured against MuJoCo 3.2.3; `docs/libero.md` has the figures."""
+
 
 @envhub.hookimpl
 def envhub_benchmarks() -> Iterable[Benchmark]:
@@ -20,6 +26,10 @@ def envhub_benchmarks() -> Iterable[Benchmark]:
         spaces="envhub_libero.env:spaces_of",
         lerobot="envhub_libero.conversion:convert",
         runtime="envhub_libero:runtime.txt",
+        version_notes={
+            "mujoco>=3.3.3,<3.4": _DARK,
+            "mujoco>=3.4": f"{_DARK}, and computes contacts in another way",
+        },
         assets=(Asset("assets", "lerobot/libero-assets", "ENVHUB_LIBERO_ASSETS"),),
         memory_mb=2048,
         conventions="envhub_libero.conventions:conventions_of",

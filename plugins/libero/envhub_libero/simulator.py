@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 SETTLING = np.array([0, 0, 0, 0, 0, 0, -1.0])
 """The action of published loops while objects come to rest: stand still, open the gripper."""
-COMPARED = {"hf-libero": "0.1.4", "robosuite": "1.4.0", "mujoco": "3.3.7"}
+COMPARED = {"hf-libero": ("0.1.4",), "robosuite": ("1.4.0",), "mujoco": ("3.3.0", "3.3.7")}
 """The versions whose episodes were compared with and without the fast reset."""
 _GROWING = ("object_property_initializers", "visualization_sites_list")
 """Lists that LIBERO extends at every reset and never empties. The first of them makes a reset draw
@@ -159,7 +159,8 @@ def import_libero(assets: Path) -> Path:
 def different_versions() -> str:
     """Return the packages whose version was not compared; empty if there are none."""
     found = {name: _version(name) for name in COMPARED}
-    return ", ".join(f"{name} {found[name]}" for name in COMPARED if found[name] != COMPARED[name])
+    other = (name for name, versions in COMPARED.items() if found[name] not in versions)
+    return ", ".join(f"{name} {found[name]}" for name in other)
 
 
 def _version(name: str) -> str:
