@@ -16,9 +16,9 @@ from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.files import discard_tree, state_home, write_whole
 from envhub.refs import HubRef
 from envhub.sources import store
-from envhub.sources.assets import digest_of
 from envhub.sources.download import OnProgress
 from envhub.sources.fetch import obtain_files, resolve
+from envhub.sources.fingerprint import digest_of
 from envhub.sources.hub import Hub
 from envhub.sources.profiles import ASSETS
 
