@@ -22,7 +22,7 @@ def test_a_keyword_that_is_not_an_option_is_named_with_its_function():
         "make_env() got an unexpected keyword argument 'trust_remotecode'. Did you mean "
         "'trust_remote_code'?"
     )
-    with pytest.raises(TypeError, match="'task'. Did you mean 'tasks'"):
+    with pytest.raises(TypeError, match=r"'task'\. Did you mean 'tasks'"):
         envhub.evaluate("./nowhere", task="near")
     with pytest.raises(UsageError, match="n_envs must be a whole number from 1 to 4096"):
         envhub.make_env("./nowhere", n_envs=10**9)
