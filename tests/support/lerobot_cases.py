@@ -36,6 +36,7 @@ from envhub.errors import ContractError
 from envhub.observations import to_lerobot
 from envhub.wire.policy_contract import Context, make_rng
 from envhub.worker.policy.caller import PolicyCaller
+from support.lerobot_attacks import attacks
 
 TASK = "lerobot_walk"
 SEEDS = range(6)
@@ -549,6 +550,7 @@ def others(directory: Path, walk, env_file: str) -> dict[str, object]:
     answer["conventions"] = conventions(directory, walk)
     answer["outliers"] = outliers(directory, walk)
     answer["draws"] = draws()
+    answer["attacks"] = attacks(directory, walk)
     answer["program"] = in_a_program(directory, env_file)
     return answer
 

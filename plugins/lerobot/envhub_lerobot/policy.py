@@ -1,14 +1,15 @@
 """A LeRobot checkpoint as a policy: made in a process whose interpreter has LeRobot and torch.
 
-The checkpoint's files are local, and were checked by the host: safetensors and JSON only. LeRobot
-0.4.4 and later have the functions that are called here.
+The checkpoint's files are local, and were checked by the host: safetensors and JSON only. They are
+checked once more here, and LeRobot gets a copy of them in which no name leads anywhere else. It is
+LeRobot 0.4.4 or later, which have the functions that are called here.
 """
 
 import copy
-import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,11 @@ from envhub.types import Outlier
 from envhub.wire.policy_contract import Context
 from envhub_lerobot.acting import check_batch, make_acting, way_of
 from envhub_lerobot.features import Inputs, check_state, compare, match, read_rename
-from envhub_lerobot.hub_names import replace_names
+from envhub_lerobot.hub_names import FIELDS
 from envhub_lerobot.outliers import OutlierFinder, state_statistics
-from envhub_lerobot.sidecar import read_sidecar
+from envhub_lerobot.reading import PROCESSORS, Contents, private_copy, read_contents
 
-_PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _SHOWN = 3
 """Names of weights that an error shows."""
 
@@ -137,6 +138,7 @@ def make_policy(
     rename: str = "",
     conventions: str | Mapping[str, Convention] = "",
     models: Mapping[str, str] | None = None,
+    checked: Mapping[str, str] | None = None,
 ) -> LeRobotPolicy:
     """Make a policy of a checkpoint.
 
@@ -152,26 +154,26 @@ def make_policy(
         rename: The benchmark's names of features and the checkpoint's, `ours=theirs,...`.
         conventions: What it was trained with, `key=value,...`; before those of its `envhub.json`.
         models: The local directories of the models that the checkpoint names, by their names.
+        checked: What the host noted of the checkpoint's files: they must still be so.
 
     Raises:
         ContractError: The checkpoint cannot be loaded, or does not fit the benchmark.
     """
     batch, threads = _whole("batch", batch), _whole("threads", threads)
-    os.environ["HF_HUB_OFFLINE"] = "1"  # what is not there is an error, not a download
+    os.environ.update(dict.fromkeys(_OFFLINE, "1"))  # as long as this process lives
     logging.getLogger().setLevel(logging.WARNING)
-    torch = _import("torch")
-    torch.set_num_threads(threads)
-    place = Path(directory)
-    declared = {**read_sidecar(place), **read_conventions(conventions)}
-    config, remarks = _configure(torch, place, device, n_action_steps)
-    # Before the weights are loaded, which may be gigabytes.
-    inputs = fit(config, benchmark, observation_space, action_space, read_rename(rename))
-    check_batch(config, batch)
-    for field, local in replace_names(vars(config), models or {}).items():
-        setattr(config, field, local)
-    with _explaining(config.type):
-        policy, processors = _policy(place, config), _processors(place, config, models or {})
-    return LeRobotPolicy(policy, processors, inputs, batch, remarks, declared)
+    names = read_rename(rename)
+    return load_policy(
+        Path(directory),
+        batch=batch,
+        device=device,
+        n_action_steps=n_action_steps,
+        threads=threads,
+        conventions=conventions,
+        models=models or {},
+        checked=checked or {},
+        inputs_of=lambda config: fit(config, benchmark, observation_space, action_space, names),
+    )
 
 
 def load_policy(
@@ -181,26 +183,59 @@ def load_policy(
     device: str | None,
     n_action_steps: int | None,
     threads: int | None,
-    rename: Mapping[str, str],
     conventions: str | Mapping[str, Convention],
+    models: Mapping[str, str],
+    checked: Mapping[str, str],
+    inputs_of: Callable[[Any], Inputs],
 ) -> LeRobotPolicy:
-    """Make a policy of a checkpoint in a program of the user, for any benchmark.
+    """Make a policy of a checkpoint, in a process of its own or in a program of the user.
 
-    The arguments are those of `make_policy`, and checked.
+    The arguments are those of `make_policy`, and checked; `inputs_of` returns how the inputs of a
+    configuration are read, or raises that they do not fit.
 
     Raises:
         ContractError: The checkpoint cannot be loaded.
     """
+    contents = read_contents(directory)
+    declared = {**contents.conventions, **read_conventions(conventions)}
     torch = _import("torch")
     if threads is not None:
         torch.set_num_threads(threads)
-    declared = {**read_sidecar(directory), **read_conventions(conventions)}
-    config, remarks = _configure(torch, directory, device, n_action_steps)
-    check_batch(config, batch)
-    inputs = Inputs(config, rename, "the observation", {}, None)
-    with _explaining(config.type):
-        made = _policy(directory, config), _processors(directory, config, {})
+    with offline(), private_copy(contents, checked, models) as place:
+        config, remarks = _configure(torch, place, contents, device, n_action_steps)
+        _refuse_defaults(config, models)
+        # Before the weights are loaded, which may be gigabytes.
+        inputs = inputs_of(config)
+        check_batch(config, batch)
+        with _explaining(config.type):
+            made = _policy(place, config), _processors(place, config, contents)
     return LeRobotPolicy(*made, inputs, batch, remarks, declared)
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Let nothing be fetched while a checkpoint is loaded: what is not there is an error."""
+    constants = _import("huggingface_hub.constants")  # reads the variables when it is imported
+    variables = {name: os.environ.get(name) for name in _OFFLINE}
+    before = constants.HF_HUB_OFFLINE
+    os.environ.update(dict.fromkeys(_OFFLINE, "1"))
+    _set_offline(constants, value=True)
+    try:
+        yield
+    finally:
+        _set_offline(constants, value=before)
+        for name, value in variables.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _set_offline(constants: Any, *, value: bool) -> None:
+    constants.HF_HUB_OFFLINE = value
+    hub = sys.modules.get("transformers.utils.hub")
+    if hasattr(hub, "_is_offline_mode"):
+        vars(hub)["_is_offline_mode"] = value
 
 
 def fit(
@@ -223,12 +258,12 @@ def fit(
 
 
 def _configure(
-    torch: Any, directory: Path, device: str | None, steps: int | None
+    torch: Any, place: Path, contents: Contents, device: str | None, steps: int | None
 ) -> tuple[Any, tuple[str, ...]]:
     """Return the checkpoint's configuration, with the user's changes, and remarks about it."""
-    raw = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    _refuse(raw, directory)
-    config = _config(directory, raw)
+    raw = contents.config
+    _refuse_relative(contents)
+    config = _config(place, raw)
     remarks: tuple[str, ...] = ()
     asked = device or raw.get("device") or "cpu"
     config.device = _available(torch, asked)
@@ -243,28 +278,32 @@ def _configure(
     return config, remarks
 
 
-def _refuse(raw: dict[str, Any], directory: Path) -> None:
+def _refuse_relative(contents: Contents) -> None:
     """Refuse checkpoints that would not be evaluated as they were trained."""
-    if raw.get("use_peft"):
-        raise ContractError(
-            "The checkpoint holds PEFT adapters for another model. Merge them into the model and "
-            "save that."
-        )
-    steps = json.loads((directory / _PROCESSORS[0]).read_text(encoding="utf-8")).get("steps", [])
     relative = [
         step
-        for step in steps
-        if "relative" in str(step.get("registry_name", ""))
-        and (step.get("config") or {}).get("enabled", True)
+        for step in contents.processors[PROCESSORS[0]]["steps"]
+        if "relative" in step["registry_name"] and step.get("config", {}).get("enabled", True)
     ]
-    if raw.get("use_relative_actions") or relative:
+    if contents.config.get("use_relative_actions") or relative:
         raise ContractError(
             "The checkpoint's actions are relative to the state, and LeRobot's own loops disagree "
             "about which one; EnvHub does not evaluate such checkpoints yet."
         )
 
 
-def _config(directory: Path, raw: dict[str, Any]) -> Any:
+def _refuse_defaults(config: Any, models: Mapping[str, str]) -> None:
+    """Refuse a configuration that leaves the name of a model to LeRobot, which nobody fetched."""
+    for field in sorted(FIELDS & {*vars(config)}):
+        value = getattr(config, field)
+        if isinstance(value, str) and value not in models.values():
+            raise ContractError(
+                f"The checkpoint's config.json has no {field}, and LeRobot would take {value}. "
+                f'Write "{field}": "{value}" into it.'
+            )
+
+
+def _config(directory: Path, raw: Mapping[str, Any]) -> Any:
     configs = _import("lerobot.configs.policies")
     _import("lerobot.policies.factory")  # registers the types
     try:
@@ -341,36 +380,21 @@ def _shortened(line: str) -> str:
     return f"{head}: {', '.join(listed[:_SHOWN])}{more}"
 
 
-def _processors(directory: Path, config: Any, models: Mapping[str, str]) -> tuple[Any, Any]:
+def _processors(directory: Path, config: Any, contents: Contents) -> tuple[Any, Any]:
     factory = _import("lerobot.policies.factory")
-    before, after = (_overrides(directory / name, models) for name in _PROCESSORS)
     # EnvHub renames before, with names that were compared with the benchmark's.
     changes = {
         "rename_observations_processor": {"rename_map": {}},
         "device_processor": {"device": config.device},
     }
-    for name, change in changes.items():
-        if name in before:
-            before[name] |= change
+    steps = {step["registry_name"] for step in contents.processors[PROCESSORS[0]]["steps"]}
     made: tuple[Any, Any] = factory.make_pre_post_processors(
         config,
         str(directory),
-        preprocessor_overrides={name: change for name, change in before.items() if change},
-        postprocessor_overrides={name: change for name, change in after.items() if change},
+        preprocessor_overrides={name: changes[name] for name in changes if name in steps},
+        postprocessor_overrides={},
     )
     return made
-
-
-def _overrides(file: Path, models: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return the settings of each step that are not to be those of the file."""
-    changes: dict[str, dict[str, Any]] = {}
-    for step in json.loads(file.read_text(encoding="utf-8")).get("steps", []):
-        settings = step.get("config") or {}
-        change: dict[str, Any] = {**replace_names(settings, models)}
-        if "trust_remote_code" in settings:
-            change["trust_remote_code"] = False
-        changes.setdefault(str(step.get("registry_name")), {}).update(change)
-    return changes
 
 
 def _version() -> str:
