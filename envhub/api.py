@@ -297,8 +297,7 @@ def verify(
 
     Args:
         run: The run, or its directory.
-        episodes: How many episodes to play again: the first of each task, others by chance; None:
-            all.
+        episodes: How many episodes to play again, chosen by chance; None: all.
         tasks: Only these; none: all.
         policy: Whether to let the run's policy choose the actions again, too.
         seed: Chooses the episodes; None: a new one.
