@@ -73,7 +73,7 @@ def change_bytes(place: Path, draw: random.Random) -> str:
         case "zeros":
             data = bytearray(draw.choice((10, 5_000_000))) + b"\n"
         case "double":
-            data += data
+            data += bytes(data)
         case "empty":
             data.clear()
         case "lines":
