@@ -72,15 +72,16 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = T
         raise
 
 
-def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:
+def open_regular(path: Path, *, inside: Path | None = None, most: int | None = None) -> BinaryIO:
     """Open a regular file for reading; anything else could never end, or wait for a writer.
 
     Args:
         path: The file.
         inside: Its directory, if neither that nor the file itself may be a link.
+        most: The bytes that it may have; a sparse file of terabytes takes no room on a disk.
 
     Raises:
-        OSError: It is something else, or cannot be read.
+        OSError: It is something else, too large, or cannot be read.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     if inside is None:
@@ -91,11 +92,14 @@ def open_regular(path: Path, *, inside: Path | None = None) -> BinaryIO:
             descriptor = os.open(path.name, os.O_NOFOLLOW | flags, dir_fd=folder)
         finally:
             os.close(folder)
-    file = os.fdopen(descriptor, "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file")
-    return file
+    if most is not None and found.st_size > most:
+        os.close(descriptor)
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, and may have {most:,}")
+    return os.fdopen(descriptor, "rb")
 
 
 @contextmanager

@@ -1,10 +1,15 @@
 """Planned and recorded episodes. Plain data."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 Status = Literal["ok", "env_error", "policy_error", "timeout", "worker_died"]
 End = Literal["success", "terminated", "truncated", "error"]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""Bounded where it is read: of a larger one, no float can be made."""
+Seconds = Annotated[float, Meta(ge=0, le=1e300)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class EpisodeError:
     where: Literal["env", "policy", "worker"]
     type: str
     message: str
-    step: int
+    step: Count
     """The number of steps taken before the error."""
     traceback: str | None = None
     """The traceback of the env's or the policy's own code, if it raised."""
@@ -41,24 +46,24 @@ class EpisodeRecord:
 
     suite: str
     task: str
-    episode: int
-    seed: int
-    init_state: int | None
+    episode: Count
+    seed: Count
+    init_state: Count | None
     status: Status
     success: bool | None
     """None if the env never reported success, or the episode does not count."""
-    success_step: int | None
+    success_step: Count | None
     """The number of steps after which the env first reported success."""
     end: End
     return_: float
     """The sum of the rewards; written as `return`."""
-    steps: int
-    out_of_bounds: int
+    steps: Count
+    out_of_bounds: Count
     """The number of actions with a value outside the action space."""
     trace: str
     """A hash over actions, rewards and flags."""
-    seconds: float
-    attempts: int
+    seconds: Seconds
+    attempts: Count
     error: EpisodeError | None
     number: int
     """The episode's position in the plan."""

@@ -5,6 +5,7 @@ What two contents must agree in is said once, at the field: `Agree`. Plain data,
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,8 @@ import envhub
 from envhub.conventions import Convention
 from envhub.declarations import NAME
 from envhub.options import Argument, Limits, SandboxKind
+from envhub.records import Count, Seconds
+from envhub.values import find_value_problem
 
 FORMAT: Literal[2] = 2
 """The layout that is written; format 1 is read by `results.format1`."""
@@ -28,9 +31,16 @@ that its trace could change, raises it: a run is never continued by another gene
 
 Purpose = Literal["resume", "compare", "protocol"]
 
+MAX_EPISODES = 1_000_000
+"""The episodes of a run: more would need weeks, and their plan gigabytes."""
+
 Name = Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z")]
-Count = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(ge=1)]
+Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+Episodes = Annotated[int, Meta(ge=1, le=MAX_EPISODES)]
+Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+
+_YEARS = range(1971, 9999)
+"""Those in which every time can be told in every time zone."""
 
 
 @dataclass(frozen=True, init=False)
@@ -93,6 +103,9 @@ class BenchmarkInfo(Info, frozen=True, kw_only=True):
         dict[str, str], Agree("resume", "compare", "protocol", words="LeRobot convention")
     ]
 
+    def __post_init__(self) -> None:
+        _check_arguments("env_args", self.env_args)
+
     @property
     def args_without_assets(self) -> dict[str, Argument]:
         """The arguments that are not places of assets."""
@@ -102,6 +115,12 @@ class BenchmarkInfo(Info, frozen=True, kw_only=True):
     def reference(self) -> str:
         """The reference by which the benchmark is found from any directory."""
         return self.path if self.kind == "local" and self.path is not None else self.ref
+
+
+def _check_arguments(name: str, values: Mapping[str, Argument]) -> None:
+    for key, value in values.items():
+        if (problem := find_value_problem(value)) is not None:
+            raise ValueError(f"{name}, {key[:40]!r} {problem}")
 
 
 class TaskInfo(Info, frozen=True, kw_only=True):
@@ -121,7 +140,7 @@ class PlanInfo(Info, frozen=True, kw_only=True):
         # By it the episodes are numbered.
         Agree("resume", words="order of tasks", read=lambda of: of.order),
     ]
-    episodes: Annotated[Positive, Agree("resume", "protocol", words="--episodes")]
+    episodes: Annotated[Episodes, Agree("resume", "protocol", words="--episodes")]
     seed: Annotated[Count, Agree("resume", "compare", "protocol", words="--seed")]
     max_steps: Annotated[Positive | None, Agree("resume", words="--max-steps")]
     reuse: Annotated[
@@ -133,6 +152,8 @@ class PlanInfo(Info, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if set(self.order) != set(self.tasks):
             raise ValueError("The suites name other tasks than there are")
+        if self.planned > MAX_EPISODES:
+            raise ValueError(f"{self.planned:,} episodes are more than {MAX_EPISODES:,}")
 
     @property
     def order(self) -> list[str]:
@@ -172,10 +193,10 @@ class PolicyRuntimeInfo(Info, frozen=True, kw_only=True):
 class LatencyInfo(Info, frozen=True, kw_only=True):
     """How long the policy took to act."""
 
-    calls: int
-    p50: float
-    p95: float
-    counts: dict[str, int]
+    calls: Count
+    p50: Seconds
+    p95: Seconds
+    counts: dict[str, Count]
 
 
 class OutlierInfo(Info, frozen=True, kw_only=True):
@@ -203,13 +224,16 @@ class PolicyInfo(Info, frozen=True, kw_only=True):
     files: Annotated[dict[str, str], Agree("resume", words="file of --policy-arg")] = {}
     directory: str
     provided: ProvidedInfo | None = None
-    batch: int | None = None
+    batch: Count | None = None
     placement: Literal["process", "worker"] | None = None
     about: dict[str, str] = {}
     latency: LatencyInfo | None = None
     outliers: list[OutlierInfo] = []
     runtime: PolicyRuntimeInfo | None = None
     processes: list[str | None] = []
+
+    def __post_init__(self) -> None:
+        _check_arguments("args", self.args)
 
     @property
     def way(self) -> str:
@@ -266,17 +290,17 @@ class ProtectionInfo(Info, frozen=True, kw_only=True):
     process: bool
     sandbox: SandboxKind
     network: bool
-    memory_mb: int | None
+    memory_mb: Count | None
 
 
 class LimitsInfo(Info, frozen=True, kw_only=True):
     """Seconds after which a process that does not answer is ended."""
 
-    start: float
-    reset: float
-    step: float
-    act: float
-    close: float
+    start: Limit
+    reset: Limit
+    step: Limit
+    act: Limit
+    close: Limit
 
 
 class RunInfo(Info, frozen=True, kw_only=True):
@@ -300,9 +324,11 @@ class RunInfo(Info, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         try:
-            datetime.fromisoformat(self.created)
+            year = datetime.fromisoformat(self.created).year
         except ValueError as exc:
             raise ValueError(f"created is not a time: {exc}") from exc
+        if year not in _YEARS:
+            raise ValueError(f"created is not a time of a run: it is in the year {year}")
 
     @classmethod
     def begin(
@@ -338,7 +364,11 @@ class RunInfo(Info, frozen=True, kw_only=True):
         return replace(info, protocol=hash_protocol(info))
 
     def continued(self, before: "RunInfo") -> "RunInfo":
-        """Return the content of a run that was begun before, and is asked for again now."""
+        """Return the content of a run that was begun before, and is asked for again now.
+
+        Args:
+            before: What this user sealed: what is taken from it is sealed again.
+        """
         then = before.policy
         policy = replace(
             self.policy,

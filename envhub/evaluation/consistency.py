@@ -13,13 +13,15 @@ from envhub.evaluation.outcome import Outcome
 from envhub.records import EpisodeRecord
 from envhub.results import format1
 from envhub.results.arrays import Arrays
+from envhub.results.journal import parse_json, read_json, read_lines
 from envhub.results.run import Run
 from envhub.results.summary import to_json
 from envhub.run_info import TaskInfo, hash_protocol
 from envhub.wire.values import Array
 
 _SHOWN = 5
-_MAX_SUMMARY = 2**28
+_MAX_SUMMARY = 2**23
+"""Bytes; 5,000 tasks have less than 4 MB."""
 
 
 def find_problems(run: Run) -> list[str]:
@@ -102,11 +104,9 @@ def _manifest(run: Run) -> Iterator[str]:
 def _twice(directory: Path) -> Iterator[str]:
     """Find episodes that were played to their end more than once: only one result can count."""
     ended: Counter[tuple[str, int]] = Counter()
-    with (directory / "episodes.jsonl").open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):
-                record = json.loads(line)
-                ended[record["task"], record["episode"]] += record["status"] == "ok"
+    for line in read_lines(directory):
+        record = parse_json(line)
+        ended[record["task"], record["episode"]] += record["status"] == "ok"
     found = [f"{task}:{index}" for (task, index), count in ended.items() if count > 1]
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
@@ -115,11 +115,13 @@ def _twice(directory: Path) -> Iterator[str]:
 
 def _summary(run: Run) -> Iterator[str]:
     try:
-        with (run.directory / "summary.json").open("rb") as file:
-            content = json.loads(file.read(_MAX_SUMMARY))
+        content = read_json(run.directory / "summary.json", _MAX_SUMMARY)
     except FileNotFoundError:
         return
-    except (ValueError, RecursionError, OSError) as exc:
+    except OSError as exc:
+        yield f"summary.json cannot be read: {exc.strerror}."
+        return
+    except ValueError as exc:
         yield f"summary.json cannot be read: {exc}."
         return
     due = json.loads(json.dumps(to_json(run.summary())))

@@ -8,10 +8,8 @@ from typing import Literal
 from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
 from envhub.records import Episode
-from envhub.run_info import PlanInfo, TaskInfo
+from envhub.run_info import MAX_EPISODES, PlanInfo, TaskInfo
 
-_MAX_EPISODES = 1_000_000
-"""The episodes of a run: more would need weeks, and their plan gigabytes."""
 _MAX_SEED = 2**63 - 1
 """The largest that can be sent to a worker."""
 
@@ -71,10 +69,10 @@ def make_plan(
     if count < 1:
         raise UsageError(f"--episodes must be at least 1, found {count}.")
     total = count * len({task.name for listed in chosen.values() for task in listed})
-    if total > _MAX_EPISODES:
+    if total > MAX_EPISODES:
         raise UsageError(
             f"--episodes {count} are {total:,} episodes in all, and a run has at most "
-            f"{_MAX_EPISODES:,}: choose fewer, or fewer tasks."
+            f"{MAX_EPISODES:,}: choose fewer, or fewer tasks."
         )
     if not 0 <= seed <= _MAX_SEED - count:
         raise UsageError(

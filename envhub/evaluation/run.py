@@ -213,7 +213,9 @@ def _evaluate_in(
     """
     check_key()
     files = _identify(source, directory)
-    request = obtain_policy(request, before.run_info if before else None, watcher)
+    # What is written is sealed, and the user can seal nothing that a stranger said.
+    sealed = before.run_info if before is not None and is_sealed(before.info) else None
+    request = obtain_policy(request, sealed, watcher)
     if before is not None:
         check_same(before.run_info, foresee(request, files, before.run_info), directory)
         if _is_finished(before) and not os.access(directory, os.W_OK):
@@ -231,12 +233,11 @@ def _evaluate_in(
             missing = tuple(
                 e for e in prepared.plan.episodes if not _is_done(records.get(e.number))
             )
-            if before is not None and (keep or (not missing and is_sealed(before.info))):
+            if before is not None and (keep or (not missing and sealed is not None)):
                 run = replace(before, kept=None)
             else:
-                begun = prepared.info
-                info = begun if before is None else begun.continued(before.run_info)
-                run = _write(info, journal)
+                info = prepared.info
+                run = _write(info if sealed is None else info.continued(sealed), journal)
                 if run.run_info.seal is None:
                     watcher.message(_UNSEALED.format(key=key_path()))
             plugins = Plugins()

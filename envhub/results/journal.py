@@ -14,10 +14,11 @@ a host that was killed, is dropped.
 import errno
 import fcntl
 import json
+import math
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -44,8 +45,13 @@ _KEYS = {
 
 _FILES = ("run.json", "episodes.jsonl", "summary.json", ".lock")
 _FOLDERS = ("actions", "logs")
-_MAX_MANIFEST = 2**26
-"""The bytes of a `run.json` that are read at most; 5,000 files and as many tasks are below 2 MB."""
+_MAX_MANIFEST = 2**22
+"""Bytes of a `run.json`; 5,000 files and as many tasks are below 2 MB. Of `{},{},...` Python makes
+thirty times as much."""
+_MAX_RECORDS = 2**26
+"""Bytes of an `episodes.jsonl`; 150,000 episodes have fewer."""
+_MAX_DEPTH = 64
+"""Lists and objects within each other; arguments have 16 at most."""
 
 
 class Planned(Protocol):
@@ -243,8 +249,8 @@ def has_records(directory: Path) -> bool:
     with _readable_errors(directory, "read"):
         if not path.exists():
             return False
-        with path.open("rb") as file:
-            return any(line.endswith(b"\n") for line in file)
+        with open_regular(path, most=_MAX_RECORDS) as file:
+            return b"\n" in file.read(_MAX_RECORDS)
 
 
 def is_vacant(directory: Path) -> bool:
@@ -262,8 +268,7 @@ def read_run(directory: Path) -> dict[str, Any]:
         RunDirectoryError: The directory has no run, or one of another format.
     """
     try:
-        with open_regular(directory / "run.json") as file:
-            content = json.loads(file.read(_MAX_MANIFEST))
+        content = read_json(directory / "run.json", _MAX_MANIFEST)
     except FileNotFoundError:
         raise RunDirectoryError(
             f"{directory} is not a run: it has no run.json. `envhub runs DIR` lists the runs in a "
@@ -273,7 +278,7 @@ def read_run(directory: Path) -> dict[str, Any]:
         raise RunDirectoryError(
             f"{directory}/run.json cannot be read: {exc.strerror or exc}. Name a run's directory."
         ) from exc
-    except (ValueError, RecursionError) as exc:
+    except ValueError as exc:
         raise RunDirectoryError(
             f"{directory}/run.json is damaged: {exc}. Restore the file, or start a new run in "
             "another directory."
@@ -285,6 +290,64 @@ def read_run(directory: Path) -> dict[str, Any]:
             f"{' and '.join(map(str, _FORMATS))}. Use the version that wrote it."
         )
     return dict(content)
+
+
+def read_json(path: Path, most: int) -> Any:
+    """Read a JSON file of a run.
+
+    Args:
+        path: The file.
+        most: The bytes that it may have.
+
+    Raises:
+        OSError: It is no file, too large, or cannot be read.
+        ValueError: It is not JSON, or not what a run can have written.
+    """
+    with open_regular(path, most=most) as file:
+        return parse_json(file.read(most))
+
+
+def parse_json(data: bytes) -> Any:
+    """Return what JSON says, without what no run has written and Python would read nevertheless.
+
+    Raises:
+        ValueError: It is not JSON, says NaN or an infinity, or is nested deeply.
+    """
+    try:
+        content = json.loads(data.decode(), parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError(_NESTED) from None
+    if data.count(b"[") + data.count(b"{") > _MAX_DEPTH:
+        _check_depth(content)
+    return content
+
+
+_NESTED = f"it is nested deeper than {_MAX_DEPTH} levels"
+
+
+def _check_depth(content: object) -> None:
+    level = [content]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            part
+            for each in level
+            if isinstance(each, dict | list)
+            for part in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return
+    raise ValueError(_NESTED)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not a number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is too large")
+    return number
 
 
 def _shown(value: object) -> str:
@@ -299,22 +362,30 @@ def read_records(directory: Path, planned: Planned) -> dict[int, EpisodeRecord]:
         RunDirectoryError: A line is not a record of one of the planned episodes; says which.
     """
     records: dict[int, EpisodeRecord] = {}
-    path = directory / "episodes.jsonl"
-    if not path.exists():
-        return records
-    with _readable_errors(path, "read"), open_regular(path) as file:
-        for count, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                break  # torn
-            try:
-                record = _planned_record(json.loads(line), planned)
-            except (ValueError, RecursionError) as exc:
-                raise RunDirectoryError(
-                    f"{path}, line {count}, is not a record of this run: {exc}. Delete the line; "
-                    "--resume then runs the episode again."
-                ) from exc
-            records[record.number] = record
+    for count, line in enumerate(read_lines(directory), start=1):
+        try:
+            record = _planned_record(parse_json(line), planned)
+        except ValueError as exc:
+            raise RunDirectoryError(
+                f"{directory}/episodes.jsonl, line {count}, is not a record of this run: {exc}. "
+                "Delete the line; --resume then runs the episode again."
+            ) from exc
+        records[record.number] = record
     return records
+
+
+def read_lines(directory: Path) -> Iterator[bytes]:
+    """Yield the whole lines of `episodes.jsonl`: a torn last one, or a missing file, has none.
+
+    Raises:
+        RunDirectoryError: It cannot be read, or is too large.
+    """
+    path = directory / "episodes.jsonl"
+    with _readable_errors(path, "read"):
+        if not path.exists():
+            return
+        with open_regular(path, most=_MAX_RECORDS) as file:
+            yield from (line for line in file if line.endswith(b"\n"))
 
 
 def _planned_record(content: object, planned: Planned) -> EpisodeRecord:

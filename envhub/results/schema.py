@@ -10,6 +10,9 @@ from envhub.errors import RunDirectoryError
 from envhub.results import format1
 from envhub.run_info import RunInfo
 
+_MOST = 300
+"""Characters of a problem that are shown."""
+
 
 def parse_run(content: Mapping[str, Any], directory: Path) -> RunInfo:
     """Return the content of a `run.json`; fields that are not known are ignored.
@@ -33,7 +36,8 @@ def parse_run(content: Mapping[str, Any], directory: Path) -> RunInfo:
 
 
 def describe(error: ValidationError) -> str:
-    """Say in one line what is wrong, and in which field."""
+    """Say in one line what is wrong, and in which field; a value can have any length."""
     problem, _, place = str(error).partition(" - at ")
     field = place.replace("`", "").replace("$.", "").removeprefix("$")
-    return f"{field}: {problem}" if field else problem
+    text = f"{field}: {problem}" if field else problem
+    return text if len(text) <= _MOST else f"{text[:_MOST]}..."

@@ -6,17 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from msgspec import ValidationError, convert
+from msgspec import convert
 
 from envhub.errors import RunDirectoryError, UsageError
-from envhub.files import open_regular, write_whole
+from envhub.files import write_whole
 from envhub.records import EpisodeRecord
-from envhub.results.journal import PlannedEpisodes
+from envhub.results.journal import PlannedEpisodes, read_json
 from envhub.results.run import Run
 
 FOLDER = "videos"
 _INDEX = "index.json"
-_MAX_INDEX = 2**26
+_MAX_INDEX = 2**22
+"""Bytes; 30,000 videos have fewer."""
 _NAMED = re.compile(r"(.+):(\d{1,9})")
 
 
@@ -105,10 +106,8 @@ def known_videos(run: Run, records: Sequence[EpisodeRecord]) -> dict[int, VideoF
     """
     folder = run.directory / FOLDER
     try:
-        with open_regular(folder / _INDEX) as file:
-            content = json.loads(file.read(_MAX_INDEX))
-        facts = convert(content, dict[str, VideoFacts])
-    except (OSError, ValueError, RecursionError, ValidationError):
+        facts = convert(read_json(folder / _INDEX, _MAX_INDEX), dict[str, VideoFacts])
+    except (OSError, ValueError):
         return {}
     return {
         record.number: found

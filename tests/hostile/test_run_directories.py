@@ -20,7 +20,7 @@ from support.run_tools import snapshot
 
 from envhub import open_run
 from envhub.removal import remove_tree
-from envhub.results.seal import key_path
+from envhub.results.seal import is_sealed, key_path, seal
 
 MARK = """
 from pathlib import Path
@@ -178,8 +178,8 @@ def test_only_a_benchmark_or_only_a_policy_of_theirs(begin, marker, theirs, poli
 
 def test_a_seal_of_theirs_a_made_up_one_and_none(begin, marker, theirs):
     begin(**theirs)
-    for seal in ("hmac-sha256:" + "0" * 64, "", None, 5, [], "\ud800", {}):
-        edit({"seal": seal})
+    for made in ("hmac-sha256:" + "0" * 64, "", None, 5, [], "\ud800", {}):
+        edit({"seal": made})
         refused(marker, RESUME, SEAL, INSTEAD)
     edit({}, gone="seal")
     refused(marker, RESUME, SEAL, INSTEAD)
@@ -339,6 +339,54 @@ def test_a_policy_of_the_hub_stays_in_its_sandbox_when_a_run_is_resumed(
     run = open_run("run")
     assert run.complete
     assert (run.info["policy"]["ref"], run.info["policy"]["path"]) == ("own", None)
+
+
+SAID = {
+    "created": "2001-01-01T00:00:00+00:00",
+    "envhub": "9.9.9",
+    "policy.processes": ["one", "two"],
+    "policy.batch": 77,
+    "policy.about": {"theirs": "yes"},
+    "policy.latency": {"calls": 9999, "p50": 1.0, "p95": 2.0, "counts": {"100": 9999}},
+    "policy.outliers": [
+        {"task": "attack", "feature": "x", "index": 0, "value": 9.0, "statistics": {"mean": 0.0}}
+    ],
+    "conventions.overridden": ["state"],
+}
+
+
+def said_in(info: Mapping[str, Any], dotted: str) -> Any:
+    for key in dotted.split("."):
+        info = info[key]
+    return info
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_nothing_that_a_stranger_said_is_sealed(begin, theirs, complete):
+    """Their records count, as the victim asks for; what else they say would look like the own."""
+    begin(**theirs)
+    if complete:
+        assert envhub(*RESUME, **theirs).returncode == 0
+    edit(SAID)
+    assert not is_sealed(json.loads(Path("run/run.json").read_text()))
+    done = envhub(*own_command())
+    assert done.returncode == 0, done.stderr
+    info = json.loads(Path("run/run.json").read_text())
+    assert is_sealed(info)
+    assert open_run("run").complete
+    assert [key for key, value in SAID.items() if said_in(info, key) == value] == []
+    assert (info["policy"]["latency"] or {"calls": 0})["calls"] <= 1
+
+
+def test_what_was_sealed_stays_when_a_run_is_continued(begin):
+    begin()
+    then = {"created": "2001-01-01T00:00:00+00:00", "envhub": "9.9.9"}
+    edit(then)
+    Path("run/run.json").write_text(json.dumps(seal(json.loads(Path("run/run.json").read_text()))))
+    assert envhub(*own_command()).returncode == 0
+    info = json.loads(Path("run/run.json").read_text())
+    assert {key: info[key] for key in then} == then
+    assert info["policy"]["latency"]["calls"] == 3  # two before, and one now
 
 
 # Links that lead out of the directory

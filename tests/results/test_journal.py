@@ -117,7 +117,7 @@ RECORDS = st.builds(
     status=st.sampled_from(["ok", "env_error", "policy_error", "timeout", "worker_died"]),
     success=st.none() | st.booleans(),
     return_=FLOATS,
-    seconds=FLOATS,
+    seconds=st.floats(0, 1e300),
     error=st.none() | ERRORS,
 )
 
@@ -180,7 +180,13 @@ def test_whole_files_are_left_alone(directory):
         (changed(status="fine"), "status: Invalid enum value 'fine'"),
         (changed(episode=[]), "episode: Expected `int`, got `array`"),
         (changed(error={"where": "env"}), "error: Object missing required field `type`"),
-        ("[" * 100_000, "maximum recursion depth exceeded"),
+        ("[" * 100_000, "it is nested deeper than 64 levels"),
+        ("[" * 100 + "]" * 100, "it is nested deeper than 64 levels"),
+        ("NaN", "NaN is not a number of JSON"),
+        ("[1e999]", "1e999 is too large"),
+        (changed(steps=10**400), "steps: Expected `int` <= 9223372036854775807"),
+        (changed(steps=-1), "steps: Expected `int` >= 0"),
+        (changed(status="x" * 10_000), "status: Invalid enum value 'xxx"),
     ],
 )
 def test_a_line_that_is_no_record_of_this_run_is_named(journal, directory, line, said):
@@ -482,7 +488,9 @@ def test_a_missing_part_is_made_again(directory):
         ('{"format": 3}', "has the format 3; this version of EnvHub reads 1 and 2"),
         ('{"format": "1"}', "has the format '1'"),
         ('{"format": true}', "has the format True; this version of EnvHub reads 1 and 2. Use"),
-        ("[" * 100_000, r"run\.json is damaged: maximum recursion depth"),
+        ("[" * 100_000, r"run\.json is damaged: it is nested deeper than 64 levels\."),
+        ('{"format": NaN}', r"run\.json is damaged: NaN is not a number of JSON\."),
+        (" " * 2**22 + "{}", "cannot be read: it has 4,194,306 bytes, and may have 4,194,304"),
     ],
 )
 def test_a_directory_without_a_run_that_can_be_read(tmp_path, content, said):

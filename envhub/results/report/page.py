@@ -65,7 +65,8 @@ def _open(run: Run | str | Path) -> Run:
 
 def _write(path: Path, text: str) -> Path:
     try:
-        write_whole(path, text.encode(), durable=False)
+        # Paths that are not UTF-8 are texts that have surrogates.
+        write_whole(path, text.encode(errors="backslashreplace"), durable=False)
     except OSError as exc:
         raise RunDirectoryError(
             f"The report cannot be written to {path}: {exc.strerror}. Name another file with --out."
