@@ -9,7 +9,8 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,19 @@ from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.types import Outlier
 from envhub.wire.policy_contract import Context
-from envhub_lerobot.acting import check_batch, make_acting, way_of
-from envhub_lerobot.features import Inputs, check_state, compare, match, read_rename
+from envhub_lerobot.acting import check_batch, is_mixed, make_acting, way_of
+from envhub_lerobot.features import (
+    Inputs,
+    check_statistics,
+    check_trained,
+    compare,
+    match,
+    read_rename,
+)
 from envhub_lerobot.hub_names import replace_names
 from envhub_lerobot.outliers import OutlierFinder, state_statistics
 from envhub_lerobot.sidecar import read_sidecar
+from envhub_lerobot.trained import Trained, read_trained
 
 _PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
 _SHOWN = 3
@@ -54,15 +63,17 @@ class LeRobotPolicy:
         config = policy.config
         self.conventions = conventions or {}
         self.batch = batch
-        self.needs = inputs.needs
         self.about = {
             "type": str(config.type),
             "way": way_of(config),
             "device": str(config.device),
             "lerobot": _version(),
         }
-        self.remarks = remarks
-        self._inputs = inputs
+        self._mixed = is_mixed(config)
+        if self._mixed:
+            self.about["precision"] = "mixed (use_amp)"
+        self._remarks = remarks
+        self._take(inputs)
         self._preprocess, postprocess = processors
         states = [key for key in config.input_features if "image" not in key]
         self._statistics = state_statistics(self._preprocess.steps, states)
@@ -79,14 +90,18 @@ class LeRobotPolicy:
         """
         made = copy.copy(self)
         before = self._inputs
-        made._inputs = fit(before.config, benchmark, observation_space, action_space, before.rename)
-        made.needs = made._inputs.needs
+        spaces = observation_space, action_space
+        made._take(fit(before.trained, benchmark, *spaces, before.rename))
         made._outliers = OutlierFinder(self._statistics)  # each run is told of its own
         return made
 
     def check_space(self, space: Any) -> None:
         """Compare the checkpoint's inputs with the observations of a benchmark's own conversion."""
-        self._inputs = compare(self._inputs.config, space, self._inputs.rename, self._inputs.name)
+        before = self._inputs
+        after = compare(before.trained, space, before.rename, before.name)
+        # The drawn cameras stay those that were asked for when the policy was made.
+        remarks = tuple(dict.fromkeys((*before.remarks, *after.remarks)))
+        self._take(replace(after, needs=before.needs, remarks=remarks))
 
     def start(self, episode: Context) -> None:
         """Prepare an episode's memory."""
@@ -102,7 +117,8 @@ class LeRobotPolicy:
         import torch
 
         names, size = self._names(obs), self.batch
-        with torch.inference_mode():
+        mixed = torch.autocast("cuda") if self._mixed else nullcontext()
+        with torch.inference_mode(), mixed:
             frames = [self._frame(obs, row, e, names) for row, e in enumerate(episodes)]
             parts = (slice(at, at + size) for at in range(0, len(episodes), size))
             return [c for part in parts for c in self._acting.act(frames[part], episodes[part])]
@@ -116,7 +132,13 @@ class LeRobotPolicy:
         if self._inputs.names:
             return self._inputs.names
         shapes = {key: tuple(value.shape[1:]) for key, value in obs.items() if key != "task"}
-        return match(self._inputs.config, shapes, self._inputs.rename, "the observation")
+        names, _ = match(self._inputs.trained, shapes, self._inputs.rename, self._inputs.name)
+        return names
+
+    def _take(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self.needs = inputs.needs
+        self.remarks = (*self._remarks, *inputs.remarks)
 
     def _frame(self, obs: Any, row: int, episode: Context, names: Mapping[str, str]) -> Any:
         """Preprocess one row, as LeRobot's loop over one env does."""
@@ -165,7 +187,8 @@ def make_policy(
     declared = {**read_sidecar(place), **read_conventions(conventions)}
     config, remarks = _configure(torch, place, device, n_action_steps)
     # Before the weights are loaded, which may be gigabytes.
-    inputs = fit(config, benchmark, observation_space, action_space, read_rename(rename))
+    trained = read_trained(place, config)
+    inputs = fit(trained, benchmark, observation_space, action_space, read_rename(rename))
     check_batch(config, batch)
     for field, local in replace_names(vars(config), models or {}).items():
         setattr(config, field, local)
@@ -197,14 +220,16 @@ def load_policy(
     declared = {**read_sidecar(directory), **read_conventions(conventions)}
     config, remarks = _configure(torch, directory, device, n_action_steps)
     check_batch(config, batch)
-    inputs = Inputs(config, rename, "the observation", {}, None)
+    trained = read_trained(directory, config)
+    check_statistics(trained)
+    inputs = Inputs(trained, rename, "the observation", {}, None)
     with _explaining(config.type):
         made = _policy(directory, config), _processors(directory, config, {})
     return LeRobotPolicy(*made, inputs, batch, remarks, declared)
 
 
 def fit(
-    config: Any,
+    trained: Trained,
     benchmark: Benchmark,
     observation_space: Any,
     action_space: Any,
@@ -215,11 +240,11 @@ def fit(
     Raises:
         ContractError: It was trained for something else.
     """
-    _check_actions(config, action_space, benchmark.name)
-    check_state(config, benchmark, rename)
+    remarks = check_trained(trained, benchmark, action_space.shape, rename)
     # What a benchmark's own conversion makes is known once an env is made.
     space = None if benchmark.lerobot else observation_space
-    return compare(config, space, rename, benchmark.name)
+    inputs = compare(trained, space, rename, benchmark.name)
+    return replace(inputs, remarks=(*remarks, *inputs.remarks))
 
 
 def _configure(
@@ -390,16 +415,6 @@ def _set_steps(config: Any, steps: int) -> None:
     if steps > longest:
         raise ContractError(f"n_action_steps={steps}: the checkpoint predicts {longest} actions.")
     config.n_action_steps = steps
-
-
-def _check_actions(config: Any, space: Any, name: str) -> None:
-    feature = config.output_features.get("action")
-    shape = tuple(feature.shape) if feature else None
-    if shape != space.shape:
-        raise ContractError(
-            f"The checkpoint's actions have the shape {shape}, and those of {name} {space.shape}: "
-            "it was trained for something else."
-        )
 
 
 def _whole(name: str, value: object) -> int:
