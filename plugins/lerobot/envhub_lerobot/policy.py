@@ -10,7 +10,8 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.types import Outlier
 from envhub.wire.policy_contract import Context
-from envhub_lerobot.acting import check_batch, make_acting, way_of
-from envhub_lerobot.features import Inputs, check_state, compare, match, read_rename
+from envhub_lerobot.acting import check_batch, is_mixed, make_acting, way_of
+from envhub_lerobot.features import Inputs, check_trained, compare, match, read_rename
 from envhub_lerobot.hub_names import FIELDS
 from envhub_lerobot.outliers import OutlierFinder, state_statistics
 from envhub_lerobot.reading import PROCESSORS, Contents, private_copy, read_contents
+from envhub_lerobot.trained import Trained, read_trained
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _SHOWN = 3
@@ -55,15 +57,17 @@ class LeRobotPolicy:
         config = policy.config
         self.conventions = conventions or {}
         self.batch = batch
-        self.needs = inputs.needs
         self.about = {
             "type": str(config.type),
             "way": way_of(config),
             "device": str(config.device),
             "lerobot": _version(),
         }
-        self.remarks = remarks
-        self._inputs = inputs
+        self._mixed = is_mixed(config)
+        if self._mixed:
+            self.about["precision"] = "mixed (use_amp)"
+        self._remarks = remarks
+        self._take(inputs)
         self._preprocess, postprocess = processors
         states = [key for key in config.input_features if "image" not in key]
         self._statistics = state_statistics(self._preprocess.steps, states)
@@ -80,14 +84,18 @@ class LeRobotPolicy:
         """
         made = copy.copy(self)
         before = self._inputs
-        made._inputs = fit(before.config, benchmark, observation_space, action_space, before.rename)
-        made.needs = made._inputs.needs
+        spaces = observation_space, action_space
+        made._take(fit(before.trained, benchmark, *spaces, before.rename))
         made._outliers = OutlierFinder(self._statistics)  # each run is told of its own
         return made
 
     def check_space(self, space: Any) -> None:
         """Compare the checkpoint's inputs with the observations of a benchmark's own conversion."""
-        self._inputs = compare(self._inputs.config, space, self._inputs.rename, self._inputs.name)
+        before = self._inputs
+        after = compare(before.trained, space, before.rename, before.name)
+        # The drawn cameras stay those that were asked for when the policy was made.
+        remarks = tuple(dict.fromkeys((*before.remarks, *after.remarks)))
+        self._take(replace(after, needs=before.needs, remarks=remarks))
 
     def start(self, episode: Context) -> None:
         """Prepare an episode's memory."""
@@ -103,7 +111,8 @@ class LeRobotPolicy:
         import torch
 
         names, size = self._names(obs), self.batch
-        with torch.inference_mode():
+        mixed = torch.autocast("cuda") if self._mixed else nullcontext()
+        with torch.inference_mode(), mixed:
             frames = [self._frame(obs, row, e, names) for row, e in enumerate(episodes)]
             parts = (slice(at, at + size) for at in range(0, len(episodes), size))
             return [c for part in parts for c in self._acting.act(frames[part], episodes[part])]
@@ -117,7 +126,13 @@ class LeRobotPolicy:
         if self._inputs.names:
             return self._inputs.names
         shapes = {key: tuple(value.shape[1:]) for key, value in obs.items() if key != "task"}
-        return match(self._inputs.config, shapes, self._inputs.rename, "the observation")
+        names, _ = match(self._inputs.trained, shapes, self._inputs.rename, self._inputs.name)
+        return names
+
+    def _take(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self.needs = inputs.needs
+        self.remarks = (*self._remarks, *inputs.remarks)
 
     def _frame(self, obs: Any, row: int, episode: Context, names: Mapping[str, str]) -> Any:
         """Preprocess one row, as LeRobot's loop over one env does."""
@@ -172,7 +187,7 @@ def make_policy(
         conventions=conventions,
         models=models or {},
         checked=checked or {},
-        inputs_of=lambda config: fit(config, benchmark, observation_space, action_space, names),
+        inputs_of=lambda trained: fit(trained, benchmark, observation_space, action_space, names),
     )
 
 
@@ -186,12 +201,12 @@ def load_policy(
     conventions: str | Mapping[str, Convention],
     models: Mapping[str, str],
     checked: Mapping[str, str],
-    inputs_of: Callable[[Any], Inputs],
+    inputs_of: Callable[[Trained], Inputs],
 ) -> LeRobotPolicy:
     """Make a policy of a checkpoint, in a process of its own or in a program of the user.
 
-    The arguments are those of `make_policy`, and checked; `inputs_of` returns how the inputs of a
-    configuration are read, or raises that they do not fit.
+    The arguments are those of `make_policy`, and checked; `inputs_of` returns how the inputs of
+    what was trained are read, or raises that they do not fit.
 
     Raises:
         ContractError: The checkpoint cannot be loaded.
@@ -205,7 +220,7 @@ def load_policy(
         config, remarks = _configure(torch, place, contents, device, n_action_steps)
         _refuse_defaults(config, models)
         # Before the weights are loaded, which may be gigabytes.
-        inputs = inputs_of(config)
+        inputs = inputs_of(read_trained(place, config))
         check_batch(config, batch)
         with _explaining(config.type):
             made = _policy(place, config), _processors(place, config, contents)
@@ -239,7 +254,7 @@ def _set_offline(constants: Any, *, value: bool) -> None:
 
 
 def fit(
-    config: Any,
+    trained: Trained,
     benchmark: Benchmark,
     observation_space: Any,
     action_space: Any,
@@ -250,11 +265,11 @@ def fit(
     Raises:
         ContractError: It was trained for something else.
     """
-    _check_actions(config, action_space, benchmark.name)
-    check_state(config, benchmark, rename)
+    remarks = check_trained(trained, benchmark, action_space.shape, rename)
     # What a benchmark's own conversion makes is known once an env is made.
     space = None if benchmark.lerobot else observation_space
-    return compare(config, space, rename, benchmark.name)
+    inputs = compare(trained, space, rename, benchmark.name)
+    return replace(inputs, remarks=(*remarks, *inputs.remarks))
 
 
 def _configure(
@@ -414,16 +429,6 @@ def _set_steps(config: Any, steps: int) -> None:
     if steps > longest:
         raise ContractError(f"n_action_steps={steps}: the checkpoint predicts {longest} actions.")
     config.n_action_steps = steps
-
-
-def _check_actions(config: Any, space: Any, name: str) -> None:
-    feature = config.output_features.get("action")
-    shape = tuple(feature.shape) if feature else None
-    if shape != space.shape:
-        raise ContractError(
-            f"The checkpoint's actions have the shape {shape}, and those of {name} {space.shape}: "
-            "it was trained for something else."
-        )
 
 
 def _whole(name: str, value: object) -> int:

@@ -10,11 +10,12 @@ from envhub.conventions import Convention
 from envhub.errors import RuntimeUnavailable, UsageError
 from envhub.runtime.pythons import installed_here
 from envhub_lerobot.checkpoint import Checkpoint, read_checkpoint
-from envhub_lerobot.features import Inputs, read_rename
+from envhub_lerobot.features import Inputs, check_statistics, read_rename
 from envhub_lerobot.model_files import Model, Use, obtain_model
 from envhub_lerobot.models import read_names
 from envhub_lerobot.policy import LeRobotPolicy, load_policy
 from envhub_lerobot.provider import describe_loaded
+from envhub_lerobot.trained import Trained
 
 _BESIDE = (3, 12)
 """The first Python for which there is a LeRobot that can share an environment with EnvHub: 0.6."""
@@ -76,10 +77,16 @@ def load_lerobot_policy(
         conventions=conventions or "",
         models={name: str(model.directory) for name, model in found.items()},
         checked=checkpoint.checked,
-        inputs_of=lambda config: Inputs(config, names, "the observation", {}, None),
+        inputs_of=lambda trained: _any_inputs(trained, names),
     )
     policy.provided = describe_loaded(checkpoint, found)
     return policy
+
+
+def _any_inputs(trained: Trained, names: Mapping[str, str]) -> Inputs:
+    """Take observations that nobody has compared with the checkpoint yet."""
+    check_statistics(trained)
+    return Inputs(trained, names, "the observation", {}, None)
 
 
 def _models(checkpoint: Checkpoint, places: Mapping[str, str | Path]) -> dict[str, Model]:

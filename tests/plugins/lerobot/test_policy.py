@@ -136,6 +136,30 @@ def test_checkpoints_that_are_refused(answer, name, words):
     assert "\n" not in said
 
 
+@pytest.mark.parametrize("kind", ["act", "diffusion"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("state", "config.json says 6 numbers for observation.state, its statistics 4:"),
+        ("no action", "has no statistics for action: it would return numbers that are normalized."),
+        ("no state", "has no statistics for observation.state: it would read numbers that are not"),
+        ("third", "observation.images.third is missing."),
+        ("wide", "observation.image has another shape: make the benchmark's (3, 32, 32)"),
+    ],
+)
+def test_rows_of_the_table_for_policies_that_cannot_pad(answer, kind, name, words):
+    """`test_features.py` has all rows, without LeRobot."""
+    assert words in answer["refusals"][f"{kind} {name}"]
+
+
+@pytest.mark.parametrize("kind", ["act", "diffusion"])
+def test_cameras_under_the_names_of_training(answer, kind):
+    assert answer["renamed"][kind] == {
+        "equal": True,
+        "remarks": ["Cameras as in training: top is image."],
+    }
+
+
 def test_a_tokenizer_that_is_not_there(answer):
     said = answer["refusals"]["tokenizer"]
     named = "names the model 'tests/absent' (tokenizer_name of policy_preprocessor.json)"
