@@ -244,5 +244,5 @@ def test_a_resumed_run_is_the_same_and_compares_the_checkpoint(made, answer, tmp
     (out / "episodes.jsonl").write_text("".join(lines[:3]))
     with (tmp_path / "act/config.json").open("a") as file:
         file.write("\n")
-    with pytest.raises(RunDirectoryError, match=r"file of the checkpoint config.json that"):
+    with pytest.raises(RunDirectoryError, match=r"file of the policy config.json that"):
         lerobot_runs.evaluate(tmp_path / "act", out, workers=2, resume=True)
