@@ -91,6 +91,10 @@ class BenchmarkInfo(Info, frozen=True, kw_only=True):
         Agree("compare", "protocol", words="--env-arg", read=lambda of: of.args_without_assets),
     ]
     env_vars: Annotated[list[str], Agree("resume", words="--env-var")]
+    env_var_hashes: Annotated[
+        dict[str, str], Agree("resume", "compare", "protocol", words="--env-var value")
+    ] = {}
+    """Of the values; a run that was begun before they were recorded has none."""
     assets: Annotated[dict[str, str], Agree("resume", "compare", "protocol", words="asset")]
     asset_sources: dict[str, str]
     plugins: Annotated[
@@ -224,7 +228,8 @@ class PolicyInfo(Info, frozen=True, kw_only=True):
     files: Annotated[dict[str, str], Agree("resume", words="file of --policy-arg")] = {}
     directory: str
     provided: ProvidedInfo | None = None
-    batch: Count | None = None
+    batch: Positive | Literal["any"] | None = None
+    """None only for runs that began before one row per call was the default."""
     placement: Literal["process", "worker"] | None = None
     about: dict[str, str] = {}
     latency: LatencyInfo | None = None
@@ -391,7 +396,7 @@ class RunInfo(Info, frozen=True, kw_only=True):
     def finished(
         self,
         *,
-        batch: int | None,
+        batch: int | Literal["any"],
         placement: Literal["process", "worker"],
         about: Mapping[str, str],
         latency: LatencyInfo | None,

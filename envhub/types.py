@@ -4,7 +4,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from msgspec import Meta
 
 from envhub.conventions import Convention
 from envhub.declarations import Benchmark
@@ -183,6 +185,8 @@ class PolicySource:
 
 Placement = Literal["process", "worker"]
 PolicyFormat = Literal["raw", "lerobot"]
+Batch = Annotated[int, Meta(ge=1, le=65536)] | Literal["any"]
+"""The rows of every call of a policy; "any": as many as wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +210,12 @@ class PolicyFacts:
     placement: Placement
     needs: tuple[str, ...] | None
     format: PolicyFormat
-    batch: int | None
+    batch: Batch
     about: Mapping[str, str] = field(default_factory=dict)
     """What else a run is to record of it, such as the device that it runs on."""
     remarks: tuple[str, ...] = ()
     """Sentences for the user."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """What it was trained with."""
+    declares_batch: bool = True
+    """Whether `batch` is the policy's own, not the default."""

@@ -45,6 +45,7 @@ def test_what_must_agree():
     compared = {
         *("benchmark.name", "benchmark.files", "benchmark.env_args", "benchmark.assets"),
         *("benchmark.plugins", "benchmark.conventions", "benchmark.lerobot_conventions"),
+        "benchmark.env_var_hashes",
         *("plan.seed", "plan.reuse", "runtime.packages"),
     }
     protocol = compared | {"benchmark.kind", "plan.episodes", "plan.tasks"}

@@ -4,6 +4,7 @@ Where the policy runs is known once it is made, so the first actors may be repla
 conventions, remarks, outliers and durations of its calls are kept here for the run.
 """
 
+import time
 from collections.abc import Sequence
 
 from envhub.errors import RunAborted
@@ -18,6 +19,7 @@ from envhub.evaluation.agreement import Agreement, agree, remark_on
 from envhub.evaluation.events import ActionsReady, Event
 from envhub.evaluation.job import Job
 from envhub.evaluation.outliers import OutlierLog
+from envhub.evaluation.pacing import OneRowCalls
 from envhub.evaluation.process_actor import ProcessActor
 from envhub.evaluation.slot import Slot
 from envhub.host.waiting import WorkerPoller
@@ -42,6 +44,7 @@ class ActorPool:
         """Sentences for the user about the policy."""
         self.latency = Latency()
         self.outliers = OutlierLog(job.plan.episodes, job.episodes)
+        self._one_row_calls = OneRowCalls()
         self._job = job
         self._poller = poller
         self._actors = make_actors(job, poller)
@@ -88,13 +91,19 @@ class ActorPool:
             return self._move_into_workers()
         return ()
 
-    def acted(self, event: ActionsReady) -> None:
-        """Note what a call of the policy took and reported."""
-        self.latency.add(event.seconds)
+    def acted(self, actor: Actor, event: ActionsReady) -> None:
+        """Note what calls of the policy took and reported, while their slots still wait."""
+        self.latency.add(event.seconds / event.calls, event.calls)
         self.outliers.add(event.outliers)
         # Several processes of a policy say the same.
         self.remarks = tuple(dict.fromkeys((*self.remarks, *event.remarks)))
         self._tell_outlier()
+        facts = actor.facts(event.slots[0])
+        if facts is not None and facts.batch == 1 and not facts.declares_batch:
+            remark = self._one_row_calls.add(
+                time.monotonic(), event.acting, len(actor.waiting), processes=len(self._actors)
+            )
+            self.remarks += () if remark is None else (remark,)
 
     def finished(self, number: int) -> None:
         """Note that an episode has a record."""
@@ -131,6 +140,6 @@ def _holds_back(actor: Actor) -> bool:
     if actor.awaiting_policy or not actor.waiting:
         return False
     facts = actor.facts(actor.waiting[0])
-    if facts is not None and facts.batch is not None and len(actor.waiting) >= facts.batch:
+    if facts is not None and facts.batch != "any" and len(actor.waiting) >= facts.batch:
         return False  # a call cannot take more
     return actor.pacing.holds_back(actor.seconds)

@@ -14,13 +14,13 @@ from typing import Protocol
 from envhub.errors import EnvHubError, WorkerRaised
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job
-from envhub.evaluation.pacing import Pacing
+from envhub.evaluation.pacing import MessageSize, Pacing
 from envhub.evaluation.process_actor import KnownFacts, ProcessActor
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.log import add_to_log
 from envhub.host.waiting import WorkerPoller, close_workers
 from envhub.tracebacks import place_of, trace_of
-from envhub.types import PolicyFacts, PolicySource, PolicySpec
+from envhub.types import Batch, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.policy_contract import Chunks, Context
 from envhub.wire.spaces import Spaces
 from envhub.worker.policy.caller import PolicyCaller
@@ -35,7 +35,7 @@ class Actor(Protocol):
     awaiting_policy: list[Slot]
     """Slots that wait for the policy for their spaces to be made."""
     seconds: float
-    """The average duration of a call."""
+    """The average duration of a message and its calls."""
     pacing: Pacing
     """The steps of its slots, which say when to call the policy."""
 
@@ -98,6 +98,7 @@ def make_process_actors(job: Job, poller: WorkerPoller) -> Sequence[ProcessActor
             PolicySpec(job.limits, interpreter, str(job.policy.directory), device),
             poller,
             known,
+            batch=job.batch,
             name=f"process {number}" if several else "its own process",
             log=_log(job, f"policy-{number}" if several else "policy"),
         )
@@ -131,7 +132,7 @@ class InWorkerActor:
         self.waiting: list[Slot] = []
         self.awaiting_policy: list[Slot] = []
         self.pacing = Pacing()
-        self._benchmark, self._factory = job.benchmark, job.factory
+        self._job, self._factory = job, job.factory
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
         """Return what the worker's policy declares, if it has one for the slot's spaces."""
@@ -142,8 +143,9 @@ class InWorkerActor:
     def make_policy(self, slot: Slot) -> None:
         """Ask the worker to make the policy; it answers `PolicyLoaded`."""
         slot.making_policy = True
+        job = self._job
         assert isinstance(self._factory, PolicySource)
-        slot.env.load_policy(self._factory, self._benchmark, spaces_of(slot))
+        slot.env.load_policy(self._factory, job.benchmark, spaces_of(slot), job.batch)
 
     def begin(self, slot: Slot) -> None:
         """Let the worker reset its env and play."""
@@ -197,6 +199,8 @@ class InlineActor:
         self.pacing = Pacing()
         self._factory = job.factory
         self._benchmark = job.benchmark
+        self._batch: Batch = job.batch
+        self._size = MessageSize()
         self._known: list[tuple[Spaces, PolicyCaller, ObservationView]] = []
         self._contexts: dict[int, tuple[Context, PolicyCaller]] = {}
         self._event: Event | None = None
@@ -230,13 +234,14 @@ class InlineActor:
                 slots, self.awaiting_policy = tuple(self.awaiting_policy), []
                 self._event = PolicyReady(slots)
                 return
-            batch = batch_of(self.waiting, self._index, self.facts)
+            batch = batch_of(self.waiting, self._index, self._most)
             if batch:
                 began = time.monotonic()
                 actions, caller = self._act(batch)
                 seconds = time.monotonic() - began
                 taken = caller.take_outliers(), caller.take_remarks()
-                self._event = ActionsReady(batch, actions, seconds, *taken)
+                calls = self._size.count(self.facts(batch[0]), len(batch), seconds)
+                self._event = ActionsReady(batch, actions, seconds, calls, seconds, *taken)
         except (Exception, SystemExit) as exc:
             contract = isinstance(exc, EnvHubError)
             verb = "acting" if batch else "making"
@@ -275,7 +280,7 @@ class InlineActor:
         named = isinstance(self._factory, PolicySource)
         elsewhere = named and self._directory.resolve() != Path.cwd()
         with chdir(self._directory) if elsewhere else nullcontext():
-            caller = make_caller(self._factory, self._benchmark, spaces)
+            caller = make_caller(self._factory, self._benchmark, spaces, self._batch)
         self._known.append((spaces, caller, ObservationView(spaces[0], caller.facts.needs)))
 
     def _act(self, batch: tuple[Slot, ...]) -> tuple[Chunks, PolicyCaller]:
@@ -286,7 +291,11 @@ class InlineActor:
             caller.check_space(batch[0].converted)
             view = ObservationView(batch[0].converted, None)
         contexts = [self._context(caller, slot) for slot in batch]
-        return caller.act(view.batch(batch, Slot.value), contexts), caller
+        actions = caller.act_by_call(lambda part: view.batch(batch[part], Slot.value), contexts)
+        return actions, caller
+
+    def _most(self, slot: Slot) -> int | None:
+        return self._size.most(self.facts(slot))
 
     def _context(self, caller: PolicyCaller, slot: Slot) -> Context:
         attempt = slot.attempt

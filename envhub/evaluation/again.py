@@ -29,6 +29,7 @@ from envhub.results.run import Run
 from envhub.run_info import RunInfo
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
+from envhub.types import Batch
 from envhub.wire.policy_contract import Context
 from envhub.wire.values import Array
 
@@ -64,6 +65,7 @@ class Playback:
     """
 
     needs = ()
+    batch: Batch = "any"
 
     def __init__(self, read: Callable[[int], Array], records: Sequence[EpisodeRecord]) -> None:
         """Take the function that returns the actions of an episode, by its number."""
@@ -118,7 +120,11 @@ def prepared_again(
     files = identify(source)
     request = obtain_policy(request, before, watcher)
     own = policy is None
-    begun = _with_installed_files(before, files)
+    begun = recorded.with_variable_hashes(
+        _with_installed_files(before, files),
+        request.options.env_vars,
+        others=consent.benchmark is not None,
+    )
     check_same(begun, _asked(foresee(request, files, begun), begun, own=own), run.directory)
     with tempfile.TemporaryDirectory(prefix="envhub-again-") as place:
         logs = Path(place)
@@ -161,7 +167,8 @@ def _request(run: Run, consent: Consent, *, own_policy: bool) -> EvalRequest:
     else:
         options = given
         request = replace(request, ref=consent.benchmark, env_args=consent.env_args)
-    return replace(request, workers=consent.workers, options=options)
+    batch = recorded.undeclared_batch(run.run_info)
+    return replace(request, batch=batch, workers=consent.workers, options=options)
 
 
 def _asked(now: RunInfo, before: RunInfo, *, own: bool) -> RunInfo:

@@ -1,7 +1,9 @@
 """What `run.json` is to say of an evaluation: its request, code, packages and machine."""
 
+import hashlib
 import os
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from msgspec import convert
@@ -77,6 +79,7 @@ def foresee(request: EvalRequest, files: Mapping[str, Any], before: RunInfo) -> 
         files=dict(files["files"]),
         env_args=dict(request.env_args),
         env_vars=sorted(request.options.env_vars),
+        env_var_hashes=hash_variables(request.options.env_vars),
         plugins=list(chosen() or ()),
     )
     episodes = before.plan.episodes if request.episodes is None else request.episodes
@@ -93,6 +96,29 @@ def foresee(request: EvalRequest, files: Mapping[str, Any], before: RunInfo) -> 
     )
 
 
+def hash_variables(env_vars: Mapping[str, str]) -> dict[str, str]:
+    """Return what `run.json` says of the values of `--env-var`: the same for every user.
+
+    A value may be a secret and `run.json` is shown to others, so each guess must cost something.
+    """
+    return {name: _hash_variable(name, env_vars[name]) for name in sorted(env_vars)}
+
+
+@cache
+def _hash_variable(name: str, value: str) -> str:
+    """Take about a tenth of a second and 32 MiB; `docs/runs.md` states the parameters."""
+    digest = hashlib.scrypt(
+        value.encode(errors="surrogateescape"),
+        salt=f"envhub --env-var {name}".encode(),
+        n=2**15,
+        r=8,
+        p=1,
+        maxmem=2**26,
+        dklen=16,
+    )
+    return f"scrypt:{digest.hex()}"
+
+
 def _describe_benchmark(ref: str, worker: LoadedWorker, files: Mapping[str, Any]) -> BenchmarkInfo:
     spec, benchmark = worker.spec, worker.loaded.benchmark
     source = spec.source
@@ -103,6 +129,7 @@ def _describe_benchmark(ref: str, worker: LoadedWorker, files: Mapping[str, Any]
         **files,
         env_args=dict(spec.env_args),
         env_vars=sorted(spec.env_vars),
+        env_var_hashes=hash_variables(spec.env_vars),
         assets={asset.name: asset.digest for asset in spec.assets},
         asset_sources={asset.name: asset.source for asset in spec.assets if asset.source},
         plugins=list(chosen() or ()),

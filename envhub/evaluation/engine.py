@@ -308,7 +308,7 @@ class Engine:
                 for slot in slots:
                     self._on_env_made(slot)
             case ActionsReady(slots=slots, actions=actions):
-                self.actors.acted(event)
+                self.actors.acted(actor, event)
                 for slot, chunk in zip(slots, actions, strict=True):
                     if slot in actor.waiting:
                         actor.waiting.remove(slot)

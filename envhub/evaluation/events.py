@@ -24,6 +24,10 @@ class ActionsReady:
     actions: Chunks
     seconds: float
     """How long the policy took."""
+    calls: int
+    """The calls of the policy that this took."""
+    acting: float
+    """How long these calls took, without the message."""
     outliers: tuple[Outlier, ...] = ()
     """Numbers that the policy read, far outside its statistics."""
     remarks: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from envhub.evaluation.plan import Plan
 from envhub.options import Limits
 from envhub.policies.kinds import Factory, PolicyKind
 from envhub.records import Episode
-from envhub.types import HERE, Interpreter, WorkerSpec
+from envhub.types import HERE, Batch, Interpreter, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Job:
     """The interpreter of the policy's processes, unless workers make the policy."""
     policy_devices: tuple[str | None, ...] = (None,)
     """The GPU of each process of the policy; None: those that the user's variables say."""
+    batch: Batch = 1
+    """The rows of every call of a policy that declares none."""
     ignore_conventions: bool = False
     """Whether a policy that was trained with other conventions plays all the same."""
     broken: Mapping[str, WorkerError] = field(default_factory=dict)

@@ -77,6 +77,7 @@ class Prepared:
             policy_interpreter=runtime.interpreter if runtime else HERE,
             ignore_conventions=self.request.ignore_conventions,
             policy_devices=self.policy_devices,
+            batch=self.request.batch,
             broken=self.worker.broken,
         )
 
@@ -151,6 +152,7 @@ def prepare(
         devices = _policy_devices(request, policy, watcher)
         identity = structs.replace(
             policy.identify(),
+            batch=request.batch,
             runtime=runtime.identify() if runtime else None,
             processes=list(devices) if runtime else [],
         )

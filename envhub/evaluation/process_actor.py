@@ -10,12 +10,12 @@ from gymnasium.spaces import Space
 from envhub.declarations import Benchmark
 from envhub.errors import ContractError, WorkerError
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
-from envhub.evaluation.pacing import Pacing, running_average
+from envhub.evaluation.pacing import MessageSize, Pacing, running_average
 from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.remote import RemotePolicy
 from envhub.host.waiting import WorkerPoller
 from envhub.host.worker import Worker
-from envhub.types import PolicyFacts, PolicySource, PolicySpec
+from envhub.types import Batch, PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.messages import Acted, Done, PolicyLoaded
 from envhub.wire.spaces import Spaces
 
@@ -34,6 +34,7 @@ class ProcessActor:
         poller: WorkerPoller,
         known: KnownFacts,
         *,
+        batch: Batch,
         name: str,
         log: Path | None,
     ) -> None:
@@ -45,6 +46,7 @@ class ProcessActor:
             spec: How its process is started.
             poller: Watches the process.
             known: Shared by all processes of the policy, which must declare the same.
+            batch: The rows of the policy's calls if it declares none.
             name: The name of the process in errors.
             log: A file for the beginning of its output.
         """
@@ -52,6 +54,8 @@ class ProcessActor:
         self.awaiting_policy: list[Slot] = []
         self.seconds = 0.0
         self.pacing = Pacing()
+        self._size = MessageSize()
+        self._batch: Batch = batch
         self._spec = spec
         self._policy = policy
         self._benchmark = benchmark
@@ -88,13 +92,13 @@ class ProcessActor:
         """Send the next request to the policy's process, if it is free."""
         if self.remote.worker.busy or self.remote.worker.outcome is not None:
             return
-        batch = batch_of(self.waiting, self._index, self.facts)
+        batch = batch_of(self.waiting, self._index, self._most)
         # Their facts may be known from another process, or from one that was replaced.
         users = (*self.awaiting_policy, *batch[:1])
         new = next((slot for slot in users if self._index(slot) not in self._loaded), None)
         if new is not None:
             self._loading = spaces_of(new)
-            self.remote.load(self._policy, self._benchmark, self._loading)
+            self.remote.load(self._policy, self._benchmark, self._loading, self._batch)
             return
         unmapped = next((s for s in batch if self._mapped.get(s.index) != s.generation), None)
         if unmapped is not None:
@@ -175,7 +179,10 @@ class ProcessActor:
         if (same_length or isinstance(actions, list)) and len(actions) == len(slots):
             checked = actions[:1] if same_length else actions
             if all(_is_chunk(chunk, space) for chunk in checked):
-                return ActionsReady(slots, actions, seconds, acted.outliers, acted.remarks)
+                acting = acted.seconds if 0.0 <= acted.seconds <= seconds else seconds
+                calls = self._size.count(self.facts(slots[0]), len(slots), acting)
+                taken = acted.outliers, acted.remarks
+                return ActionsReady(slots, actions, seconds, calls, acting, *taken)
         return self._broken(slots, "it sent something else than actions")
 
     def _broken(self, slots: tuple[Slot, ...], reason: str) -> PolicyFailure:
@@ -183,6 +190,9 @@ class ProcessActor:
         error.where = "policy"
         self._hire()
         return PolicyFailure(slots, error, lost=True)
+
+    def _most(self, slot: Slot) -> int | None:
+        return self._size.most(self.facts(slot))
 
     def _index(self, slot: Slot) -> int | None:
         known = enumerate(self._known)

@@ -4,9 +4,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from envhub.errors import RunDirectoryError
+from envhub.evaluation.describe import hash_variables
 from envhub.evaluation.prepare import Prepared
 from envhub.evaluation.request import EvalRequest
 from envhub.options import Limits, RecordedRuntime, RuntimeChoice, SourceOptions
@@ -17,6 +18,7 @@ from envhub.results.run import Run
 from envhub.results.schema import parse_run
 from envhub.results.seal import is_sealed
 from envhub.run_info import RunInfo, RuntimeInfo
+from envhub.types import Batch
 
 
 def read_begun(directory: Path, *, obey: str | None = None) -> Run:
@@ -109,6 +111,30 @@ def recorded_variables(info: RunInfo, given: Mapping[str, str], directory: Path)
                 f"--env-var {name}=VALUE again."
             )
     return values
+
+
+def with_variable_hashes(
+    before: RunInfo, env_vars: Mapping[str, str], *, others: bool = False
+) -> RunInfo:
+    """Return what `run.json` says, with hashes of values that it says nothing of.
+
+    Args:
+        before: What it says.
+        env_vars: The variables of `--env-var` now.
+        others: Whether a value may be another one: nobody has the secrets of whoever began the run.
+    """
+    benchmark = before.benchmark
+    if benchmark.env_vars != sorted(env_vars) or (benchmark.env_var_hashes and not others):
+        return before
+    return replace(before, benchmark=replace(benchmark, env_var_hashes=hash_variables(env_vars)))
+
+
+def undeclared_batch(info: RunInfo) -> Batch:
+    """Return the rows of a call in a run, of a policy that declares none.
+
+    Runs that began before one row was the default have null; their records stay those of one run.
+    """
+    return "any" if info.policy.batch in (None, "any") else 1
 
 
 def with_keys_of_today(before: RunInfo, prepared: Prepared) -> RunInfo:

@@ -14,6 +14,7 @@ from envhub.policies.kinds import Builtin, PolicyKind
 from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
+from envhub.types import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class EvalRequest:
     policy_python: str | None = None
     """The interpreter of the policy's own process; None: this one, or as its file declares."""
     policy_processes: Processes = 1
+    batch: Batch = 1
+    """The rows of every call of a policy that declares none; "any" in runs that began so."""
     suites: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
     episodes: int | None = None

@@ -22,7 +22,9 @@ from envhub.evaluation.recorded import (
     read_begun,
     recorded_variables,
     request_of,
+    undeclared_batch,
     with_keys_of_today,
+    with_variable_hashes,
 )
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.options import Processes
@@ -217,6 +219,9 @@ def _evaluate_in(
     sealed = before.run_info if before is not None and is_sealed(before.info) else None
     request = obtain_policy(request, sealed, watcher)
     if before is not None:
+        begun = with_variable_hashes(before.run_info, request.options.env_vars)
+        before = replace(before, run_info=begun)
+        request = replace(request, batch=undeclared_batch(begun))
         check_same(before.run_info, foresee(request, files, before.run_info), directory)
         if _is_finished(before) and not os.access(directory, os.W_OK):
             return before  # nothing is left to play, and nothing can be written

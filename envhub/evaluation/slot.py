@@ -283,18 +283,19 @@ def reset(slot: Slot) -> None:
 def batch_of(
     waiting: Sequence[Slot],
     policy: Callable[[Slot], int | None],
-    facts: Callable[[Slot], PolicyFacts | None],
+    most: Callable[[Slot], int | None],
 ) -> tuple[Slot, ...]:
-    """Return the slots of one call: those with the same policy, or one that must be alone.
+    """Return the slots of one message: those with the same policy, or one that must be alone.
 
-    No more than the policy takes at a time: of a longer call, the first rows would wait for the
-    last.
+    Args:
+        waiting: The slots that wait for actions.
+        policy: Returns which policy acts for a slot.
+        most: Returns the number of slots that a message to its policy has at most; None: any.
     """
     for slot in waiting:
         if slot.attempt.alone:
             return (slot,)
     if not waiting:
         return ()
-    first, known = policy(waiting[0]), facts(waiting[0])
-    most = known.batch if known is not None else None
-    return tuple([slot for slot in waiting if policy(slot) == first][:most])
+    first = policy(waiting[0])
+    return tuple([slot for slot in waiting if policy(slot) == first][: most(waiting[0])])

@@ -10,7 +10,15 @@ from envhub.discovery import chosen
 from envhub.errors import WorkerError
 from envhub.host.inline import InlineWorker
 from envhub.host.worker import Worker
-from envhub.types import FileSource, PluginSource, PolicySource, PolicySpec, Source, WorkerSpec
+from envhub.types import (
+    Batch,
+    FileSource,
+    PluginSource,
+    PolicySource,
+    PolicySpec,
+    Source,
+    WorkerSpec,
+)
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK
 from envhub.wire.messages import (
@@ -166,10 +174,11 @@ class RemoteEnv:
         policy: PolicySource,
         benchmark: Benchmark,
         spaces: Spaces,
+        batch: Batch,
     ) -> None:
         """Make a policy in the env's worker."""
         observation, action = (encode_space(space) for space in spaces)
-        request = LoadPolicy(self._next(), policy, benchmark, observation, action)
+        request = LoadPolicy(self._next(), policy, benchmark, observation, action, batch)
         self.worker.ask(request, self._limits.start, "making the policy")
 
     def play(
@@ -311,11 +320,12 @@ class RemotePolicy:
         policy: PolicySource,
         benchmark: Benchmark,
         spaces: Spaces,
+        batch: Batch,
     ) -> None:
         """Make the policy for a pair of spaces."""
         observation, action = (encode_space(space) for space in spaces)
         number = self.worker.next_id()
-        request = LoadPolicy(number, policy, benchmark, observation, action)
+        request = LoadPolicy(number, policy, benchmark, observation, action, batch)
         self.worker.ask(request, self._limits.start, "making")
 
     def map_slot(self, slot: int, policy: int, memory: int, converted: AnySpace | None) -> None:
@@ -331,7 +341,7 @@ class RemotePolicy:
         begin: tuple[EpisodeInfo, ...],
         finish: tuple[int, ...],
     ) -> None:
-        """Let a policy act for a batch."""
+        """Let a policy act for rows, in one call or in several."""
         request = Act(self.worker.next_id(), policy, rows, begin, finish)
         self.worker.ask(request, self._limits.act, "acting")
 

@@ -36,9 +36,9 @@ class Latency:
         """The number of calls."""
         return self._counts.total()
 
-    def add(self, seconds: float) -> None:
-        """Count a call."""
-        self._counts[max(0, int(math.log(max(seconds, _LEAST) / _LEAST) / _STEP))] += 1
+    def add(self, seconds: float, calls: int = 1) -> None:
+        """Count calls that took so long each."""
+        self._counts[max(0, int(math.log(max(seconds, _LEAST) / _LEAST) / _STEP))] += calls
 
     def include(self, other: "Latency") -> None:
         """Count the calls of another session, too."""

@@ -6,7 +6,7 @@ import msgspec
 
 from envhub.declarations import MAX_DESCRIPTION, Benchmark
 from envhub.options import Argument
-from envhub.types import FileSource, Outlier, PolicyFacts, PolicySource
+from envhub.types import Batch, FileSource, Outlier, PolicyFacts, PolicySource
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK
 from envhub.wire.spaces import SpaceSpec
@@ -130,6 +130,8 @@ class LoadPolicy(_Message, frozen=True):
     benchmark: Benchmark
     observation_space: SpaceSpec
     action_space: SpaceSpec
+    batch: Batch = 1
+    """The rows of its calls if it declares none."""
 
 
 class EpisodeInfo(msgspec.Struct, frozen=True, array_like=True):
@@ -354,6 +356,8 @@ class Acted(_Message, frozen=True):
     """Numbers that the policy read, and never saw the like of."""
     remarks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] = ()
     """Sentences for the user, since it saw the first observations."""
+    seconds: float = 0.0
+    """How long the policy's calls took, without the message."""
 
 
 class QuickStepped(_Message, frozen=True):

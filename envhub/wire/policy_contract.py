@@ -9,7 +9,7 @@ import numpy as np
 
 from envhub.conventions import check_conventions
 from envhub.errors import ContractError
-from envhub.types import PolicyFacts
+from envhub.types import Batch, PolicyFacts
 from envhub.wire.values import Array
 
 Chunks = Array | list[Array]
@@ -42,7 +42,7 @@ class Policy(Protocol):
     """An object that acts. Only `act` is required.
 
     A policy may also have `placement` ("process" by default), `needs` (None: all of the
-    observation), `format` ("raw"), `batch` (None), `conventions` ({}), `start(episode)`,
+    observation), `format` ("raw"), `batch` (1), `conventions` ({}), `start(episode)`,
     `finish(episode)` and `close()`: docs/policies.md describes them.
     """
 
@@ -57,8 +57,13 @@ def make_rng(seed: int, task: str) -> np.random.Generator:
     return np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
 
 
-def facts_of(policy: Any, leaves: Sequence[str]) -> PolicyFacts:
+def facts_of(policy: Any, leaves: Sequence[str], batch: Batch = 1) -> PolicyFacts:
     """Return what a policy declares, checked against the leaves of the observation.
+
+    Args:
+        policy: The object that a factory returned.
+        leaves: The leaf paths of the raw observation.
+        batch: The rows of its calls if it declares none.
 
     Raises:
         ContractError: It is not a policy, or a declaration is invalid.
@@ -72,15 +77,24 @@ def facts_of(policy: Any, leaves: Sequence[str]) -> PolicyFacts:
     format_: Any = getattr(policy, "format", "raw")
     if format_ not in ("raw", "lerobot"):
         raise ContractError(f"{name}.format must be 'raw' or 'lerobot', found {format_!r}.")
-    batch = getattr(policy, "batch", None)
-    whole = isinstance(batch, int) and not isinstance(batch, bool) and 1 <= batch <= 65536
-    if batch is not None and not whole:
-        raise ContractError(f"{name}.batch must be a positive whole number or None: {batch!r}.")
+    declared: Any = getattr(policy, "batch", None)
+    whole = type(declared) is int and 1 <= declared <= 65536
+    if declared is not None and declared != "any" and not whole:
+        raise ContractError(f"{name}.batch must be a positive whole number or 'any': {declared!r}.")
     needs = _needed(name, getattr(policy, "needs", None), leaves)
     about = {str(k): str(v) for k, v in dict(getattr(policy, "about", {})).items()}
     remarks = tuple(map(str, getattr(policy, "remarks", ())))
     conventions = check_conventions(name, getattr(policy, "conventions", {}))
-    return PolicyFacts(placement, needs, format_, batch, about, remarks, conventions)
+    return PolicyFacts(
+        placement,
+        needs,
+        format_,
+        batch if declared is None else declared,
+        about,
+        remarks,
+        conventions,
+        declares_batch=declared is not None,
+    )
 
 
 def _needed(name: str, needs: Any, leaves: Sequence[str]) -> tuple[str, ...] | None:

@@ -332,7 +332,7 @@ class Session:
         self._turn.policy = True  # from here on an exception is the policy's
         self._close_policy()
         spaces = decode_spaces(request.observation_space, request.action_space)
-        caller = make_caller(request.policy, request.benchmark, spaces)
+        caller = make_caller(request.policy, request.benchmark, spaces, request.batch)
         self._player = Player(caller, spaces[0])
         return PolicyLoaded(request.id, self._player.facts, 0)
 

@@ -9,7 +9,7 @@ import envhub
 
 
 @pytest.mark.parametrize(
-    ("name", "batch"), [("steer", None), pytest.param("network", 8, marks=needs_torch)]
+    ("name", "batch"), [("steer", "any"), pytest.param("network", 8, marks=needs_torch)]
 )
 def test_examples_solve_the_example(name, batch, tmp_path):
     file = f"{DOCS}/examples/policies/{name}.py"

@@ -210,6 +210,10 @@ def test_names_are_recorded_and_values_are_not(local, tmp_path):
     assert done.returncode == 0, done.stderr
     info = json.loads((tmp_path / "out" / "run.json").read_text())
     assert info["benchmark"]["env_vars"] == ["API_KEY", "MODE"]
+    assert info["benchmark"]["env_var_hashes"] == {
+        "API_KEY": "scrypt:aeef8b51b0cb042cc9c199ad16e8e40e",
+        "MODE": "scrypt:be3dad8f9d98e0d13671a05c6bbfdf19",
+    }
     for file in (tmp_path / "out").rglob("*"):
         assert file.is_dir() or b"s3cr3t" not in file.read_bytes()
 
@@ -221,6 +225,9 @@ def test_a_run_is_continued_with_the_same_variables(local, tmp_path):
     done = run(*question)
     assert done.returncode == 2
     assert 'The --env-var that out was begun with is ["MODE"], and now it is []' in done.stderr
+    done = run(*question, "--env-var", "MODE=b")
+    assert done.returncode == 2
+    assert "The --env-var value MODE that out was begun with is scrypt:" in done.stderr
     assert run(*question, "--env-var", "MODE=a").returncode == 0
     (tmp_path / "out" / "episodes.jsonl").write_text("")
     done = run("eval", "--resume", "out")
@@ -233,6 +240,49 @@ def test_a_run_is_continued_with_the_same_variables(local, tmp_path):
     done = run("eval", "--resume", "out", "--env-var", "OTHER=a", MODE="a")
     assert done.returncode == 2
     assert "--env-var" in done.stderr
+
+
+def test_runs_with_other_values_are_not_compared(local, tmp_path):
+    ref = local(on_reset="os.environ['MODE']")
+    for name, value in (("a1", "a"), ("a2", "a"), ("b", "b")):
+        done = run("eval", ref, "--episodes", 1, "--out", name, "--env-var", f"MODE={value}")
+        assert done.returncode == 0, done.stderr
+    protocol = {
+        name: json.loads((tmp_path / name / "run.json").read_text())["protocol"]
+        for name in ("a1", "a2", "b")
+    }
+    assert protocol["a1"] == protocol["a2"] != protocol["b"]
+    assert "differ" not in run("compare", "a1", "a2").stderr
+    done = run("compare", "a1", "b")
+    assert done.returncode == 2
+    assert "The runs differ in --env-var value (MODE scrypt:" in done.stderr
+
+
+def test_a_run_without_hashes_is_continued(local, tmp_path):
+    """As those that were begun before values counted."""
+    ref, place = local(on_reset="os.environ['MODE']"), tmp_path / "out"
+    question = ("eval", ref, "--episodes", 2, "--out", "out", "--continue", "--env-var", "MODE=a")
+    assert run(*question).returncode == 0
+    info = json.loads((place / "run.json").read_text())
+    hashes = info["benchmark"].pop("env_var_hashes")
+    (place / "run.json").write_text(json.dumps(info))
+    first, _ = (place / "episodes.jsonl").read_text().splitlines(keepends=True)
+    (place / "episodes.jsonl").write_text(first)
+    done = run(*question)
+    assert done.returncode == 0, done.stderr
+    info = json.loads((place / "run.json").read_text())
+    assert info["benchmark"]["env_var_hashes"] == hashes
+
+
+def test_a_stranger_verifies_with_values_of_their_own(local):
+    ref = local(on_reset="os.environ['KEY']")
+    done = run("eval", ref, "--episodes", 1, "--out", "out", "--env-var", "KEY=theirs")
+    assert done.returncode == 0, done.stderr
+    done = run("verify", "out", "--env-var", "KEY=mine")
+    assert done.returncode == 2
+    assert "The --env-var value KEY that out was begun with" in done.stderr
+    done = run("verify", "out", "--benchmark", ref, "--env-var", "KEY=mine")
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_silence_is_one_line(tmp_path, policy, theirs, said):
 
 
 def facts(format_="raw", **conventions):
-    return PolicyFacts("process", None, format_, None, conventions=conventions)
+    return PolicyFacts("process", None, format_, 1, conventions=conventions)
 
 
 def benchmark(**declared):

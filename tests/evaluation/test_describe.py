@@ -71,7 +71,7 @@ def test_what_run_json_says(out, tmp_path):
     policy = said["policy"]
     assert (policy["kind"], policy["ref"]) == ("file", f"{tmp_path}/mine.py")
     assert policy["path"] == f"{tmp_path}/mine.py:make_policy"
-    assert (policy["args"], policy["batch"]) == ({"noise": 0.5}, None)
+    assert (policy["args"], policy["batch"]) == ({"noise": 0.5}, 1)
     assert policy["placement"] == "process"
     assert said["runtime"]["python"] == ".".join(map(str, sys.version_info[:3]))
     assert said["runtime"]["packages"]["numpy"] == np.__version__

@@ -318,7 +318,7 @@ BROKEN = f"{ASSETS}/engine_policies/broken.py"
             f"{BROKEN}:needy",
             "Still.needs has 'pixels/top', but the observation has: .*pixels/front",
         ),
-        (f"{BROKEN}:empty", "Still.batch must be a positive whole number or None: 0"),
+        (f"{BROKEN}:empty", "Still.batch must be a positive whole number or 'any': 0"),
         (f"{BROKEN}:lost", "Still.placement must be 'process' or 'worker', found 'x'"),
         (f"{ASSETS}/engine_policies/unreadable.py", "ModuleNotFoundError: .*no_such_module"),
         ("no_such_package.policies:make", "ModuleNotFoundError: .*no_such_package"),

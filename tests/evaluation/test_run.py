@@ -102,7 +102,7 @@ def test_a_policy_object_runs_here(out):
         "files": {},
         "directory": os.getcwd(),
         "provided": None,
-        "batch": None,
+        "batch": 1,
         "placement": "process",
         "about": {},
         "latency": run.info["policy"]["latency"],

@@ -4,7 +4,8 @@ python tests/perf/policies.py [--json] [--rounds 3] [--episodes 3] [--steps 60] 
 
 LeRobot's side is `rollout` of its `lerobot_eval` over its own vector env, in one process: all envs
 wait for each other, every step is drawn, the network sees two rows at once. EnvHub's side is
-`evaluate` with two workers and one process for the policy, at its default of one row per call.
+`evaluate` with two workers and one process for the policy, at its default of one row per call;
+beside it with batch=2, for whose second row the first waits.
 
 Equal on both sides: the checkpoint (ACT, chunks of ten actions, a picture and the hand's
 position), Meta-World's task, two envs, pictures of 480 x 480 of the camera corner2, the GL backend,
@@ -83,7 +84,9 @@ class Own:
         return dict(json.loads(line))
 
 
-def ours(checkpoint: Path, episodes: int, steps: int, threads: int) -> tuple[float, float]:
+def ours(
+    checkpoint: Path, episodes: int, steps: int, threads: int, batch: int = 1
+) -> tuple[float, float]:
     """Return the env-steps per second of an evaluation, without its start, and the whole time."""
     ends: list[float] = []
 
@@ -96,7 +99,8 @@ def ours(checkpoint: Path, episodes: int, steps: int, threads: int) -> tuple[flo
         begin = time.perf_counter()
         envhub.evaluate(
             "metaworld", f"lerobot:{checkpoint}", tasks=[TASK], episodes=count, max_steps=steps,
-            workers=ENVS, policy_python=lerobot_python(), policy_args={"threads": threads},
+            workers=ENVS, policy_python=lerobot_python(),
+            policy_args={"threads": threads, "batch": batch},
             limits=envhub.Limits(start=600, act=600), out=f"{place}/run", on_episode=on_episode,
         )  # fmt: skip
         whole = time.perf_counter() - begin
@@ -108,12 +112,13 @@ def measure(options: argparse.Namespace, own: Own, checkpoint: Path) -> list[dic
     sizes = (options.episodes, options.steps, options.threads)
     own(1)  # the first drawing compiles shaders
     rates: dict[str, list[float]] = {"LeRobot": [], "EnvHub": []}
-    wholes = []
+    wholes, batched = [], []
     for _ in range(options.rounds):
         rates["LeRobot"].append(own(options.episodes))
         rate, whole = ours(checkpoint, *sizes)
         rates["EnvHub"].append(rate)
         wholes.append(whole)
+        batched.append(ours(checkpoint, *sizes, batch=ENVS)[0])
         print(f"  {[round(found[-1], 2) for found in rates.values()]}", file=sys.stderr, flush=True)
     middle = {name: median(found) for name, found in rates.items()}
     steps = ENVS * (options.episodes + 1) * options.steps
@@ -121,8 +126,10 @@ def measure(options: argparse.Namespace, own: Own, checkpoint: Path) -> list[dic
     started = {"LeRobot": own.start, "EnvHub": whole["EnvHub"] - steps / middle["EnvHub"]}
     with_start = {name: steps / seconds for name, seconds in whole.items()}
     total = options.rounds * ENVS * options.episodes * options.steps
+    in_pairs = {"LeRobot": middle["LeRobot"], "EnvHub": median(batched)}
     return [
         _row(f"env-steps/s, of {total} steps", middle) | {"at least": LIMIT},
+        _row(f"with batch={ENVS}", in_pairs) | {"at least": ""},
         _row(f"with start-up, of {steps} steps", with_start) | {"at least": ""},
         _row("start-up, s", started) | {"ratio": "", "at least": ""},
     ]

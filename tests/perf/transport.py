@@ -5,6 +5,10 @@
 A free env with two 256x256x3 images and 39 numbers, 8 workers; the policy reads every key. The bare
 loop of one-byte wake-ups over the same memory is the limit; beside it the same loop without its one
 copy, to show what is the machine's memory and what the waking.
+
+Then the same env in evaluations, whose policy has a process of its own: one row per call, as a
+policy without a batch gets it, and declared batches. For a network the difference is larger, since
+its call costs more than a message: a multilayer perceptron of 3 x 256.
 """
 
 import argparse
@@ -13,6 +17,7 @@ import os
 import runpy
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +35,29 @@ from envhub.wire.messages import Stepped
 ENVS = 8
 FILE = Path(__file__).parent / "assets" / "free" / "env.py"
 LIMITS = {"with copies": 1.7, "without copies": 3.0, "chunks of 10": 10.0}
+
+
+POLICY = """
+import numpy as np
+
+class Reader:
+    def __init__(self, batch, network):
+        self.batch = batch
+        rng, sizes = np.random.default_rng(0), (39, 256, 256, 256, 4)
+        shapes = zip(sizes, sizes[1:])
+        self._weights = [rng.normal(size=s).astype(np.float32) for s in shapes if network]
+
+    def act(self, obs, episodes):
+        for value in obs.values():
+            value.reshape(len(episodes), -1)[:, ::1024].sum()
+        values = obs["state"]
+        for weights in self._weights:
+            values = np.tanh(values @ weights)
+        return values if self._weights else np.zeros((len(episodes), 4), np.float32)
+
+def make_policy(benchmark, observation_space, action_space, batch=None, network=False):
+    return Reader(batch, network)
+"""
 
 
 def read(observation: dict[str, Any]) -> float:
@@ -111,6 +139,39 @@ def bare_loop(steps: int, *, copying: bool = True) -> Callable[[], float]:
     return measure
 
 
+def evaluation(steps: int, *, batch: int | str | None, network: bool) -> Callable[[], float]:
+    """Env-steps a second of an evaluation, from its first episode's end on."""
+
+    def measure() -> float:
+        ends: list[float] = []
+        with tempfile.TemporaryDirectory() as place:
+            Path(place, "policy.py").write_text(POLICY)
+            envhub.evaluate(
+                FILE, f"{place}/policy.py", episodes=4 * ENVS, workers=ENVS, max_steps=steps,
+                policy_args={"batch": batch, "network": network}, out=f"{place}/run",
+                on_episode=lambda record: ends.append(time.perf_counter()),
+            )  # fmt: skip
+        return (len(ends) - ENVS) * steps / (ends[-1] - ends[ENVS - 1])
+
+    return measure
+
+
+def evaluations(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """One row per call beside declared batches."""
+    batches: dict[str, int | str | None] = {"one row": None, f"batch={ENVS}": ENVS, "any": "any"}
+    rows = []
+    for network in (False, True):
+        cases = {
+            name: evaluation(options.steps, batch=batch, network=network)
+            for name, batch in batches.items()
+        }
+        rounds = min(options.rounds, 2)
+        found = {name: median(each) for name, each in alternate(cases, rounds).items()}
+        what = "a network" if network else "reads only"
+        rows.append({"policy": what, **{name: round(rate) for name, rate in found.items()}})
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
@@ -157,6 +218,8 @@ def main() -> int:
             )
         envhub.close_envs([*ours.values(), *theirs.values(), chunked])
     report("Transport: env-steps a second, 8 workers", rows, json=options.json)
+    title = "Evaluations: env-steps a second, 8 workers, by the rows of a call"
+    report(title, evaluations(options), json=options.json)
     return 0 if good else 1
 
 

@@ -33,7 +33,7 @@ from envhub.run_info import Info, RunInfo
 OPTIONAL = {
     *(
         f"benchmark.{name}"
-        for name in ("package", "repo", "commit", "endpoint", "proof", "consent")
+        for name in ("package", "repo", "commit", "endpoint", "proof", "consent", "env_var_hashes")
     ),
     *(f"policy.{name}" for name in ("path", "sha256", "imports", "args", "files", "provided")),
     *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
@@ -248,7 +248,7 @@ def written(content: dict[str, Any], above: str = "") -> dict[str, Any]:
 NAMED_BY_OTHERS = {
     *("benchmark.files", "benchmark.env_args", "plan.suites", "policy.args", "policy.files"),
     *("runtime.packages", "policy.runtime.packages", "policy.provided.files", "policy.about"),
-    "policy.latency.counts",
+    *("policy.latency.counts", "benchmark.env_var_hashes"),
 }
 ONLY_PROVIDED = {
     f"policy.provided.{name}" for name in ("scheme", "package", "version", "files", "details")

@@ -25,6 +25,7 @@ MANIFEST: dict[str, Any] = {
         "consent": None,
         "env_args": {"size": 1},
         "env_vars": [],
+        "env_var_hashes": {},
         "assets": {},
         "asset_sources": {},
         "plugins": [],

@@ -15,7 +15,23 @@ from envhub.wire.policy_contract import Context, Policy, facts_of, make_rng
 def test_what_is_not_declared_has_its_default():
     facts = facts_of(policy(), LEAVES)
     declared = (facts.placement, facts.needs, facts.format, facts.batch)
-    assert declared == ("process", None, "raw", None)
+    assert declared == ("process", None, "raw", 1)
+    assert not facts.declares_batch
+
+
+@pytest.mark.parametrize(
+    ("declared", "default", "expected"),
+    [
+        (None, 1, (1, False)),
+        (None, "any", ("any", False)),
+        (1, "any", (1, True)),
+        (8, 1, (8, True)),
+        ("any", 1, ("any", True)),
+    ],
+)
+def test_rows_of_a_call(declared, default, expected):
+    facts = facts_of(policy(batch=declared), LEAVES, default)
+    assert (facts.batch, facts.declares_batch) == expected
 
 
 def test_conventions():
@@ -58,11 +74,12 @@ def test_needs_are_leaves_in_the_order_of_the_space(needs, expected):
         ({"needs": {1}}, r"needs must be a set of leaf paths, found \{1\}."),
         ({"needs": 3}, "needs must be a set of leaf paths, found 3."),
         ({"needs": iter(["pixels/top"])}, "needs has 'pixels/top', but the observation has"),
-        ({"batch": 0}, "batch must be a positive whole number or None: 0."),
-        ({"batch": -2}, "batch must be a positive whole number or None: -2."),
-        ({"batch": True}, "batch must be a positive whole number or None: True."),
-        ({"batch": 2.0}, "batch must be a positive whole number or None: 2.0."),
-        ({"batch": 10**6}, "batch must be a positive whole number or None: 1000000."),
+        ({"batch": 0}, "batch must be a positive whole number or 'any': 0."),
+        ({"batch": -2}, "batch must be a positive whole number or 'any': -2."),
+        ({"batch": True}, "batch must be a positive whole number or 'any': True."),
+        ({"batch": "all"}, "batch must be a positive whole number or 'any': 'all'."),
+        ({"batch": 2.0}, "batch must be a positive whole number or 'any': 2.0."),
+        ({"batch": 10**6}, "batch must be a positive whole number or 'any': 1000000."),
         ({"placement": "x"}, "placement must be 'process' or 'worker', found 'x'."),
         ({"placement": None}, "placement must be 'process' or 'worker', found None."),
         ({"placement": []}, r"placement must be 'process' or 'worker', found \[\]."),

@@ -17,7 +17,7 @@ CHUNK = 5
 class Network:
     needs = frozenset({"agent_pos", "environment_state"})  # so that no picture is drawn
     format = "lerobot"  # tensors, under LeRobot's names
-    batch = 8  # every call has 8 rows: matrix products depend on their number in the last bits
+    batch = 8  # rows of every call, instead of one: the last bits depend on their number
 
     def __init__(self, network: nn.Module) -> None:
         self._network = network

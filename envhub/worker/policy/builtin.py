@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Space
 
 from envhub.declarations import Benchmark
-from envhub.types import Placement
+from envhub.types import Batch, Placement
 from envhub.wire.policy_contract import Context
 
 
@@ -17,6 +17,7 @@ class _Blind:
 
     placement: Placement = "worker"
     needs: frozenset[str] = frozenset()
+    batch: Batch = "any"
 
     def __init__(self, action_space: Space[Any]) -> None:
         self._space = action_space

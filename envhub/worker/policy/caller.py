@@ -1,7 +1,7 @@
 """Calls a policy and checks its answers, in the process that the policy runs in."""
 
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from gymnasium.spaces import Space
 
 from envhub.errors import ContractError
 from envhub.observations import to_lerobot
-from envhub.types import Outlier, PolicyFacts
+from envhub.types import Batch, Outlier, PolicyFacts
 from envhub.wire.policy_contract import PADDING, Chunks, Context, facts_of, make_rng
 from envhub.wire.values import Array
 
@@ -25,6 +25,7 @@ class PolicyCaller:
         policy: Any,
         leaves: Sequence[str],
         action_space: Space[Any],
+        batch: Batch = 1,
     ) -> None:
         """Take a policy.
 
@@ -32,11 +33,12 @@ class PolicyCaller:
             policy: The object that a factory returned.
             leaves: The leaf paths of the raw observation.
             action_space: The action space of one env.
+            batch: The rows of its calls if it declares none.
 
         Raises:
             ContractError: The object is not a policy.
         """
-        self.facts: PolicyFacts = facts_of(policy, leaves)
+        self.facts: PolicyFacts = facts_of(policy, leaves, batch)
         self._told = {*self.facts.remarks}
         self._policy = policy
         self._shape = action_space.shape or ()
@@ -74,12 +76,25 @@ class PolicyCaller:
         Raises:
             ContractError: The policy returned something else.
         """
-        size = self.facts.batch
-        if size is None:
+        if self.facts.batch in ("any", len(episodes)):
             return self._call(observation, episodes)
+        return self.act_by_call(lambda part: _rows(observation, part), episodes)
+
+    def act_by_call(self, observe: Callable[[slice], Any], episodes: Sequence[Context]) -> Chunks:
+        """Return the actions for rows whose observations are made call by call.
+
+        So a call sees the same memory whichever rows other calls are for: the last bits of a
+        result can depend on how its inputs are aligned.
+
+        Args:
+            observe: Returns the observations of some of the rows.
+            episodes: One per row.
+        """
+        count = len(episodes)
+        size = count if self.facts.batch == "any" else self.facts.batch
         parts = [
-            self._padded(_rows(observation, slice(at, at + size)), episodes[at : at + size], size)
-            for at in range(0, len(episodes), size)
+            self._padded(observe(slice(at, at + size)), episodes[at : at + size], size)
+            for at in range(0, count, size)
         ]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
@@ -109,6 +124,8 @@ class PolicyCaller:
         `start` leaves them, so the policy sees nothing unusual.
         """
         count = len(episodes)
+        if count == size:
+            return self._call(observation, episodes)
         fillers = [_filler(episodes[-1]) for _ in range(size - count)]
         for filler in fillers:
             self.start(filler)

@@ -8,7 +8,7 @@ import numpy as np
 from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.loader import load_object, load_source
-from envhub.types import FileSource, PolicySource
+from envhub.types import Batch, FileSource, PolicySource
 from envhub.wire.messages import EpisodeInfo
 from envhub.wire.policy_contract import Context, make_rng
 from envhub.wire.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
@@ -18,7 +18,10 @@ R = TypeVar("R")
 
 
 def make_caller(
-    source: PolicySource | Callable[..., object], benchmark: Benchmark, spaces: Spaces
+    source: PolicySource | Callable[..., object],
+    benchmark: Benchmark,
+    spaces: Spaces,
+    batch: Batch = 1,
 ) -> PolicyCaller:
     """Make a policy.
 
@@ -26,6 +29,7 @@ def make_caller(
         source: The place of its factory, or the factory of a program.
         benchmark: The benchmark that it acts in.
         spaces: The spaces of raw observations and of actions.
+        batch: The rows of its calls if it declares none.
     """
     factory: Any = _find_factory(source) if isinstance(source, PolicySource) else source
     if not callable(factory):
@@ -36,7 +40,7 @@ def make_caller(
         )
     args = source.args if isinstance(source, PolicySource) else {}
     made = factory(benchmark, *spaces, **args)
-    return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1])
+    return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1], batch)
 
 
 class ObservationView:

@@ -1,6 +1,7 @@
 """Answering the host's requests in a policy's own process."""
 
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -58,7 +59,7 @@ class PolicySession:
 
     def _load(self, request: LoadPolicy) -> PolicyLoaded:
         spaces = decode_spaces(request.observation_space, request.action_space)
-        caller = make_caller(request.policy, request.benchmark, spaces)
+        caller = make_caller(request.policy, request.benchmark, spaces, request.batch)
         self._callers.append(caller)
         self._spaces.append(spaces)
         self._views.append(ObservationView(spaces[0], caller.facts.needs))
@@ -85,10 +86,11 @@ class PolicySession:
             self._contexts[episode.number] = context, caller
             caller.start(context)
         episodes = [self._context(row) for row in request.rows]
-        observation = self._views[request.policy].batch(request.rows, self._value)
-        actions = caller.act(observation, episodes)
+        rows, view, began = request.rows, self._views[request.policy], time.monotonic()
+        actions = caller.act_by_call(lambda part: view.batch(rows[part], self._value), episodes)
+        seconds = time.monotonic() - began
         taken = caller.take_outliers(), caller.take_remarks()
-        return Acted(request.id, portable(actions), *taken)
+        return Acted(request.id, portable(actions), *taken, seconds)
 
     def _finish(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:

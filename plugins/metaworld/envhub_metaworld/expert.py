@@ -16,6 +16,7 @@ class Expert:
 
     placement: Literal["worker"] = "worker"
     needs = frozenset({"environment_state"})
+    batch: Literal["any"] = "any"
 
     def act(self, obs: Mapping[str, Any], episodes: Sequence[Context]) -> Any:
         """Return the experts' actions."""

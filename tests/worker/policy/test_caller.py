@@ -12,6 +12,7 @@ from envhub.worker.policy.caller import PolicyCaller
 
 
 def act(answer, space=SPACE, rows=3, **declared):
+    declared = {"batch": "any"} | declared
     runner = PolicyCaller(policy(lambda obs, episodes: answer, **declared), [""], space)
     return runner.act(np.zeros((rows, 1)), [context(seed) for seed in range(rows)])
 
@@ -152,8 +153,30 @@ def batched(made, rows, times=1):
     return [runner.act(observation, episodes)[:, 0] for _ in range(times)]
 
 
-def test_without_a_batch_size_a_call_has_all_rows():
+def test_without_a_batch_size_a_call_has_one_row():
     made = Rows()
+    (actions,) = batched(made, 3)
+    assert made.calls == [([row], [f"w{row}"], [row]) for row in range(3)]
+    assert np.allclose(actions[:, 0], np.arange(3) / 100)
+    assert [told for told, _ in made.told] == ["start"] * 3
+
+
+def test_rows_of_one_call_share_no_memory_with_those_of_another():
+    seen = []
+
+    def look(obs, episodes):
+        seen.append(obs)
+        return np.zeros((len(episodes), 2))
+
+    rows = np.arange(12.0).reshape(4, 3)
+    runner = PolicyCaller(policy(look, batch=2), [""], SPACE)
+    runner.act_by_call(lambda part: np.array(rows[part]), [context(seed) for seed in range(4)])
+    assert np.array_equal(np.concatenate(seen), rows)
+    assert all(one.base is None for one in seen)
+
+
+def test_a_call_of_any_size_has_all_rows():
+    made = Rows(batch="any")
     (actions,) = batched(made, 5)
     assert made.calls == [([0, 1, 2, 3, 4], ["w0", "w1", "w2", "w3", "w4"], [0, 1, 2, 3, 4])]
     assert np.allclose(actions[:, 0], np.arange(5) / 100)
