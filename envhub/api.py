@@ -1,5 +1,6 @@
 """The functions that `import envhub` offers to programs."""
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
@@ -9,6 +10,7 @@ from typing import Literal, Unpack, get_args
 from gymnasium.vector import AutoresetMode
 
 from envhub.arguments import (
+    MAX_WORKERS,
     check_choice,
     check_flag,
     check_function,
@@ -98,7 +100,7 @@ def make_env(
         RuntimeUnavailable: The benchmark's requirements are not available.
         ContractError: The benchmark breaks its contract.
     """
-    n_envs = check_whole("n_envs", n_envs, 1)
+    n_envs = check_whole("n_envs", n_envs, 1, MAX_WORKERS)
     options = _source_options("make_env", source)
     given = check_values("env_args", env_args)
     found = find_source(check_reference(ref), options)
@@ -295,8 +297,7 @@ def verify(
 
     Args:
         run: The run, or its directory.
-        episodes: How many episodes to play again: the first of each task, others by chance; None:
-            all.
+        episodes: How many episodes to play again, chosen by chance; None: all.
         tasks: Only these; none: all.
         policy: Whether to let the run's policy choose the actions again, too.
         seed: Chooses the episodes; None: a new one.
@@ -349,7 +350,7 @@ def _interpreter(policy_python: str | Path | None) -> str | None:
 
 
 def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:
-    options = SourceOptions.of(caller, given)
+    options = SourceOptions.of(caller, given, _KEYWORDS.get(caller, ()))
     for field in fields(options):
         value = getattr(options, field.name)
         if field.name == "env_vars":
@@ -361,6 +362,13 @@ def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:
         else:
             check_flag(field.name, value)
     return options
+
+
+_KEYWORDS = {
+    function.__name__: tuple(inspect.signature(function).parameters)
+    for function in (make_env, evaluate, replay, verify)
+}
+"""The parameters of the functions that take the options of a source, too."""
 
 
 def _variables(env_vars: object) -> dict[str, str]:

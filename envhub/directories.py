@@ -43,6 +43,7 @@ import msgspec
 
 from envhub.errors import RuntimeUnavailable
 from envhub.files import (
+    advise_on_space,
     cache_home,
     discard_tree,
     set_writable,
@@ -173,7 +174,7 @@ def ensure(
     except OSError as exc:
         raise RuntimeUnavailable(
             f"{exc.filename or place} cannot be written: {exc.strerror or exc}.",
-            "Free some space there, or set ENVHUB_HOME to another directory.",
+            advise_on_space(exc, _variable_of(exc)),
         ) from exc
     return place
 
@@ -269,6 +270,12 @@ def _build(kind: Kind, place: Path, build: Build, tag: str) -> None:
     # Last, since settling changes attributes; a directory that is not noted is built again.
     unchanged = _digest_tree(place, tag, _attributes)
     remember(_note(kind, place.name), Known(digest(record), unchanged=unchanged), secret=False)
+
+
+def _variable_of(error: OSError) -> str:
+    """Return the variable that says where the file of an error is."""
+    in_state = str(error.filename or "").startswith(str(state_home()))
+    return "ENVHUB_STATE_DIR" if in_state else "ENVHUB_CACHE_DIR"
 
 
 def _note(kind: Kind, key: str) -> str:

@@ -369,6 +369,11 @@ def printable(text: str) -> str:
     )
 
 
+def one_line(text: str) -> str:
+    """Foreign text that stays on its line: as `printable`, and line ends and tabs are escaped."""
+    return printable(text).replace("\n", r"\n").replace("\t", r"\t")
+
+
 # Characters that Python takes for printable and nobody sees: those of Unicode's property
 # Default_Ignorable_Code_Point that are letters or marks, and the empty Braille pattern.
 _INVISIBLE = frozenset(

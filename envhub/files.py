@@ -15,30 +15,34 @@ from envhub.errors import UsageError
 
 
 def cache_home() -> Path:
-    """What can be fetched or built again: `$ENVHUB_HOME`, else the user's cache directory."""
-    chosen = os.environ.get("ENVHUB_HOME")
-    if chosen:
-        return Path(chosen).absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "envhub"
+    """What can be fetched or built again: `$ENVHUB_CACHE_DIR`, else the user's cache directory."""
+    return _home("ENVHUB_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
 
 
 def config_home() -> Path:
-    """What the user has decided: `$ENVHUB_HOME`, else the user's configuration directory."""
-    chosen = os.environ.get("ENVHUB_HOME")
-    if chosen:
-        return Path(chosen)
-    base = os.environ.get("XDG_CONFIG_HOME")
-    return (Path(base) if base else Path.home() / ".config") / "envhub"
+    """What the user has decided: `$ENVHUB_STATE_DIR`, else the user's configuration directory."""
+    return _home("ENVHUB_STATE_DIR", "XDG_CONFIG_HOME", ".config")
 
 
 def state_home() -> Path:
-    """What must be kept apart from caches: `$ENVHUB_HOME`, else the user's state directory."""
-    chosen = os.environ.get("ENVHUB_HOME")
+    """What must be kept apart from caches: `$ENVHUB_STATE_DIR`, else the user's state directory."""
+    return _home("ENVHUB_STATE_DIR", "XDG_STATE_HOME", ".local/state")
+
+
+def _home(own: str, shared: str, default: str) -> Path:
+    """Return a directory of EnvHub's; `$ENVHUB_HOME` is all of them in one."""
+    chosen = os.environ.get(own) or os.environ.get("ENVHUB_HOME")
     if chosen:
         return Path(chosen).absolute()
-    base = os.environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "envhub"
+    base = os.environ.get(shared)
+    return (Path(base) if base else Path.home() / default) / "envhub"
+
+
+def advise_on_space(error: OSError, variable: str) -> str:
+    """Return what to do about a directory of EnvHub's that cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"Free some space there, or set {variable} to another directory."
+    return f"Set {variable} to a directory that you can write to."
 
 
 def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = True) -> None:

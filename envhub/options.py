@@ -1,6 +1,6 @@
 """What users choose, by options of commands and by arguments of functions. Plain data only."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
@@ -67,19 +67,24 @@ class SourceOptions:
     env_vars: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, caller: str, given: SourceKeywords) -> "SourceOptions":
+    def of(cls, caller: str, given: SourceKeywords, others: Iterable[str] = ()) -> "SourceOptions":
         """Return the options that a function was called with.
 
         Args:
             caller: The name of the function.
             given: The keyword arguments that are not parameters of its own.
+            others: Its own parameters, which may have been meant.
 
         Raises:
             TypeError: One of them is not an option.
         """
         for name in given:
             if name not in cls.__dataclass_fields__:
-                raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}")
+                from difflib import get_close_matches  # commands must start fast
+
+                near = get_close_matches(name, {*others, *cls.__dataclass_fields__}, 1, 0.75)
+                meant = f". Did you mean {near[0]!r}?" if near else ""
+                raise TypeError(f"{caller}() got an unexpected keyword argument {name!r}{meant}")
         return cls(**given)
 
 

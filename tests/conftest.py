@@ -24,6 +24,11 @@ for _name, _value in kernel_variables().items():
 
 REQUIRE_ALL = os.environ.get("ENVHUB_REQUIRE_ALL") == "1"
 
+PLACES = (
+    "ENVHUB_HOME", "ENVHUB_CACHE_DIR", "ENVHUB_STATE_DIR", "XDG_CACHE_HOME", "XDG_STATE_HOME",
+)  # fmt: skip
+"""Variables that say where EnvHub keeps things; tests have places of their own."""
+
 leftovers = Leftovers()
 homes = itertools.count(1)
 
@@ -168,7 +173,7 @@ def _session_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         home = tmp_path_factory.mktemp("homes") / "home"
         home.mkdir()
         patch.setenv("HOME", str(home))
-        for name in ("ENVHUB_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        for name in PLACES:
             patch.delenv(name, raising=False)
         make_notes()
         yield home
@@ -181,7 +186,7 @@ def _own_home(monkeypatch: pytest.MonkeyPatch, _session_home: Path) -> None:
     home = _session_home.with_name(f"home-{next(homes)}")
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    for name in ("ENVHUB_HOME", "ENVHUB_PLUGINS", "XDG_CACHE_HOME", "XDG_STATE_HOME"):
+    for name in (*PLACES, "ENVHUB_PLUGINS"):
         monkeypatch.delenv(name, raising=False)
     bring_notes(home / ".cache" / "envhub", _session_home)
 

@@ -267,7 +267,10 @@ def test_without_a_note_it_is_not_used(apart):
 
 def test_a_state_directory_that_cannot_be_written(apart):
     (apart / "state").write_text("no directory")
-    with pytest.raises(RuntimeUnavailable, match="ENVHUB_HOME"):
+    with pytest.raises(
+        RuntimeUnavailable,
+        match=r"Set ENVHUB_(STATE|CACHE)_DIR to a dir",
+    ):
         directories.ensure(THINGS, "key", build)
 
 
@@ -313,5 +316,8 @@ def test_removing(home):
 
 def test_a_cache_that_cannot_be_written(home):
     home.write_text("no directory")
-    with pytest.raises(RuntimeUnavailable, match="ENVHUB_HOME"):
+    with pytest.raises(
+        RuntimeUnavailable,
+        match=r"Set ENVHUB_(STATE|CACHE)_DIR to a dir",
+    ):
         directories.ensure(THINGS, "key", build)

@@ -1,11 +1,21 @@
 """Files and trees are written whole or not at all."""
 
+import errno
 import os
 import stat
 
 import pytest
 
-from envhub.files import discard_tree, settle_tree, staged_tree, write_whole
+from envhub.files import (
+    advise_on_space,
+    cache_home,
+    config_home,
+    discard_tree,
+    settle_tree,
+    staged_tree,
+    state_home,
+    write_whole,
+)
 
 
 def names(directory):
@@ -82,3 +92,22 @@ def test_links_are_removed_and_not_followed(tmp_path):
         (staged / "link").symlink_to(target)
     assert names(tmp_path) == ["target"]
     assert stat.S_IMODE(target.stat().st_mode) & 0o200
+
+
+def test_a_cache_may_lie_elsewhere_than_state_and_consent(monkeypatch, tmp_path):
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "all"))
+    assert {cache_home(), config_home(), state_home()} == {tmp_path / "all"}
+    monkeypatch.setenv("ENVHUB_CACHE_DIR", str(tmp_path / "shared"))
+    assert (cache_home(), state_home()) == (tmp_path / "shared", tmp_path / "all")
+    monkeypatch.setenv("ENVHUB_STATE_DIR", str(tmp_path / "own"))
+    assert {config_home(), state_home()} == {tmp_path / "own"}
+    monkeypatch.delenv("ENVHUB_HOME")
+    monkeypatch.delenv("ENVHUB_STATE_DIR")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
+    assert state_home() == tmp_path / "xdg" / "envhub"
+
+
+def test_permission_is_not_a_matter_of_space():
+    full, closed = OSError(errno.ENOSPC, "full"), PermissionError(errno.EACCES, "closed")
+    assert "Free some space" in advise_on_space(full, "ENVHUB_CACHE_DIR")
+    assert advise_on_space(closed, "ENVHUB_CACHE_DIR").startswith("Set ENVHUB_CACHE_DIR to")

@@ -306,7 +306,7 @@ def _caches() -> tuple[Check, ...]:
         Check(
             "cache",
             "sources and runtimes",
-            lambda: _directory("ENVHUB_HOME", "envhub"),
+            lambda: _directory(_cache_variable(), "envhub"),
             required=True,
         ),
         Check(
@@ -328,6 +328,12 @@ def _temporary() -> Finding:
     if free < _LITTLE_SCRATCH:
         return Finding(Status.PROBLEM, text, fix)
     return Finding(Status.OK, text)
+
+
+def _cache_variable() -> str:
+    """Return the variable that says where the cache is."""
+    only_all = "ENVHUB_HOME" in os.environ and "ENVHUB_CACHE_DIR" not in os.environ
+    return "ENVHUB_HOME" if only_all else "ENVHUB_CACHE_DIR"
 
 
 def _directory(variable: str, name: str) -> Finding:

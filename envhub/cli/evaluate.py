@@ -28,7 +28,7 @@ from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.controls import play_controls
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
-from envhub.options import Argument, Limits, Processes, SourceOptions
+from envhub.options import Argument, Processes, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.results.controls import parse_controls
 from envhub.results.pictures import check_encoder
@@ -199,9 +199,10 @@ def command(
         else:
             request = _request(
                 ref,
+                request_options.pop("policy"),
+                watcher,
                 requirements=tuple(requirements),
                 workers=workers,
-                watcher=watcher,
                 options=options,
                 **request_options,
             )
@@ -238,28 +239,14 @@ def _start(request: EvalRequest, watcher: Watcher, *, continuing: bool) -> Run:
 
 def _request(
     ref: str | None,
-    *,
-    workers: int | None,
-    watcher: Watcher,
     policy: str | None,
+    watcher: Watcher,
+    *,
     policy_args: dict[str, Argument],
-    policy_python: str | None,
     policy_processes: Processes | None,
-    suites: tuple[str, ...],
-    tasks: tuple[str, ...],
-    episodes: int | None,
-    seed: int,
-    max_steps: int | None,
-    retries: int,
-    max_errors: int,
-    out: Path | None,
-    ignore_conventions: bool,
-    controls: tuple[str, ...],
-    requirements: tuple[Requirement, ...],
-    env_args: dict[str, Argument],
-    limits: Limits,
-    options: SourceOptions,
+    **options: Any,
 ) -> EvalRequest:
+    """Make the request of a command line, whose options are fields of the request."""
     if ref is None:
         raise UsageError("Name a benchmark, or resume a run: envhub eval --resume DIR.")
     if policy is None:
@@ -267,23 +254,8 @@ def _request(
     return EvalRequest(
         ref=ref,
         policy=read_policy("random" if policy is None else policy, policy_args),
-        suites=suites,
-        tasks=tasks,
-        episodes=episodes,
-        seed=seed,
-        workers=workers,
-        max_steps=max_steps,
-        env_args=env_args,
-        policy_python=policy_python,
         policy_processes=policy_processes or 1,
-        limits=limits,
-        retries=retries,
-        max_errors=max_errors,
-        out=out,
-        options=options,
-        ignore_conventions=ignore_conventions,
-        controls=controls,
-        requirements=requirements,
+        **options,
     )
 
 

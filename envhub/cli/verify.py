@@ -1,6 +1,7 @@
 """`envhub verify`: whether a run's episodes go again as they were recorded."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,12 +9,15 @@ import click
 
 from envhub.cli.options import WholeNumber, again_options, debug_option, json_option, local_path
 from envhub.cli.progress import make_watcher, signals_like_ctrl_c
-from envhub.errors import ExitCode, UsageError, printable
+from envhub.errors import ExitCode, UsageError, one_line
 from envhub.evaluation.again import Consent
-from envhub.evaluation.verify import ORDER, SAMPLE, Question, Verdict, Verification, verify_run
+from envhub.evaluation.judge import ORDER, Verdict
+from envhub.evaluation.verify import SAMPLE, Question, Verification, verify_run
 
 _SHOWN = 12
 """Episodes that are named, the worst first."""
+_MOST_TEXT = 400
+"""Characters of a reason; an env may say anything in its error."""
 
 
 @click.command("verify")
@@ -23,7 +27,7 @@ _SHOWN = 12
     default=str(SAMPLE),
     metavar="N|all",
     callback=lambda _ctx, _param, text: _episodes(text),
-    help="Episodes to play again: the first of each task, and others by chance.",
+    help="Episodes to play again, chosen by chance; of those with errors as many more.",
 )
 @click.option("--task", "tasks", multiple=True, metavar="NAME", help="Only this task. Repeatable.")
 @click.option("--policy", is_flag=True, help="Let the run's policy choose the actions again, too.")
@@ -46,9 +50,10 @@ def command(
 ) -> None:
     """Check whether RUN's files agree with each other, and its episodes go again as recorded.
 
-    First the files, without running anything. Then the recorded actions are taken again on this
-    machine, and every reward and flag is compared. That shows what these actions score in this
-    benchmark, not who chose them: --policy lets the policy choose again.
+    First the files, without running anything. Then the recorded actions of a random sample are
+    taken again on this machine, and every reward and flag is compared; so are those of the run's
+    controls. That shows what these actions score in this benchmark, not who chose them: --policy
+    lets the policy choose again.
 
     \b
     Examples:
@@ -64,32 +69,67 @@ def command(
         click.echo(json.dumps(_content(found), indent=2))
     else:
         for line in describe(found):
-            click.echo(printable(line))
+            click.echo(line)
     if not found.ok:
         context.exit(ExitCode.FOUND)
 
 
 def describe(found: Verification) -> list[str]:
-    """Return the lines that say what was found, the worst first."""
-    lines = [*found.problems]
+    """Return the lines that say what was found, the worst first; text of the run ends no line."""
+    lines = [*_describe(found)]
+    for name, control in found.controls.items():
+        lines += [f"control {name}: {line}" for line in _describe(control)]
+    return [one_line(line) for line in lines]
+
+
+def _describe(found: Verification) -> Iterator[str]:
+    yield from found.problems
     for title, verdicts in (("", found.episodes), ("by the policy: ", found.policy or ())):
         named = [each for each in verdicts if each.verdict not in ("identical", "not checked")]
         named.sort(key=lambda each: ORDER.index(each.verdict))
-        lines += [f"{title}{_line(each)}" for each in named[:_SHOWN]]
+        yield from (f"{title}{_line(each)}" for each in named[:_SHOWN])
         if len(named) > _SHOWN:
-            lines.append(f"{title}and {len(named) - _SHOWN} more")
+            yield f"{title}and {len(named) - _SHOWN} more"
     counts = ", ".join(f"{n} {name}" for name in ORDER if (n := found.count(name)))
-    lines.append(f"{found.directory}: {counts or 'nothing to check'}")
+    recorded = f"incomplete, {len(found.episodes)} of {found.planned} episodes recorded; "
+    yield f"{found.directory}: {'' if found.complete else recorded}{counts or 'nothing to check'}"
+    yield from _limits(found)
     if found.policy is not None:
         same = sum(each.verdict == "identical" for each in found.policy)
-        lines.append(f"The policy chose the same again in {same} of {len(found.policy)} episodes.")
+        yield f"The policy chose the same again in {same} of {len(found.policy)} episodes."
     if found.machine:
-        lines.append(f"The machines differ: {'; '.join(found.machine)}.")
-    return lines
+        yield f"The machines differ: {'; '.join(found.machine)}."
+
+
+def _limits(found: Verification) -> Iterator[str]:
+    """Say what the result leaves open."""
+    if found.most_false is not None:
+        share = 100 * found.most_false / found.ended
+        yield (
+            f"{found.checked} of {found.ended} ended episodes were played again, chosen by seed "
+            f"{found.sample_seed}: at most {found.most_false}/{found.ended} ({share:.1f} %) may be "
+            "false, 95 %."
+        )
+    if found.ok and found.count("drifted"):
+        yield "Of drifted episodes the success is confirmed, and their return is not."
+    if found.lost:
+        yield (
+            f"{_count(found.lost)} not counted, for an error of the env; in {found.unconfirmed} "
+            "the error did not occur again, or was not tried: they could hide failures."
+        )
+    if found.policy_errors:
+        yield f"{_count(found.policy_errors)} failed by an error of the policy: not checked."
+    if not found.complete:
+        yield f"{_count(found.planned - len(found.episodes))} without a record could hide failures."
+
+
+def _count(number: int) -> str:
+    return f"{number} episode{'' if number == 1 else 's'}"
 
 
 def _line(each: Verdict) -> str:
-    return f"{each.task}:{each.episode} {each.verdict}: {each.reason}"
+    reason = each.reason if len(each.reason) <= _MOST_TEXT else f"{each.reason[:_MOST_TEXT]}..."
+    return f"{each.task}:{each.episode} {each.verdict}: {reason}"
 
 
 def _content(found: Verification) -> dict[str, object]:
@@ -97,12 +137,21 @@ def _content(found: Verification) -> dict[str, object]:
         "run": str(found.directory),
         "ok": found.ok,
         "verdict": found.verdict,
+        "complete": found.complete,
+        "planned": found.planned,
         "counts": {name: found.count(name) for name in ORDER},
+        "ended": found.ended,
+        "checked": found.checked,
+        "most_false": found.most_false,
+        "lost": found.lost,
+        "unconfirmed": found.unconfirmed,
+        "policy_errors": found.policy_errors,
         "problems": list(found.problems),
         "machine": list(found.machine),
         "sample_seed": found.sample_seed,
         "episodes": [asdict(each) for each in found.episodes],
         "policy": None if found.policy is None else [asdict(each) for each in found.policy],
+        "controls": {name: _content(control) for name, control in found.controls.items()},
     }
 
 

@@ -92,6 +92,8 @@ class ActorPool:
         """Note what a call of the policy took and reported."""
         self.latency.add(event.seconds)
         self.outliers.add(event.outliers)
+        # Several processes of a policy say the same.
+        self.remarks = tuple(dict.fromkeys((*self.remarks, *event.remarks)))
         self._tell_outlier()
 
     def finished(self, number: int) -> None:

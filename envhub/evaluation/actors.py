@@ -20,7 +20,7 @@ from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
 from envhub.host.log import add_to_log
 from envhub.host.waiting import WorkerPoller, close_workers
 from envhub.tracebacks import place_of, trace_of
-from envhub.types import Outlier, PolicyFacts, PolicySource, PolicySpec
+from envhub.types import PolicyFacts, PolicySource, PolicySpec
 from envhub.wire.policy_contract import Chunks, Context
 from envhub.wire.spaces import Spaces
 from envhub.worker.policy.caller import PolicyCaller
@@ -233,9 +233,10 @@ class InlineActor:
             batch = batch_of(self.waiting, self._index, self.facts)
             if batch:
                 began = time.monotonic()
-                actions, outliers = self._act(batch)
+                actions, caller = self._act(batch)
                 seconds = time.monotonic() - began
-                self._event = ActionsReady(batch, actions, seconds, outliers)
+                taken = caller.take_outliers(), caller.take_remarks()
+                self._event = ActionsReady(batch, actions, seconds, *taken)
         except (Exception, SystemExit) as exc:
             contract = isinstance(exc, EnvHubError)
             verb = "acting" if batch else "making"
@@ -277,7 +278,7 @@ class InlineActor:
             caller = make_caller(self._factory, self._benchmark, spaces)
         self._known.append((spaces, caller, ObservationView(spaces[0], caller.facts.needs)))
 
-    def _act(self, batch: tuple[Slot, ...]) -> tuple[Chunks, tuple[Outlier, ...]]:
+    def _act(self, batch: tuple[Slot, ...]) -> tuple[Chunks, PolicyCaller]:
         index = self._index(batch[0])
         assert index is not None
         _, caller, view = self._known[index]
@@ -285,8 +286,7 @@ class InlineActor:
             caller.check_space(batch[0].converted)
             view = ObservationView(batch[0].converted, None)
         contexts = [self._context(caller, slot) for slot in batch]
-        actions = caller.act(view.batch(batch, Slot.value), contexts)
-        return actions, caller.take_outliers()
+        return caller.act(view.batch(batch, Slot.value), contexts), caller
 
     def _context(self, caller: PolicyCaller, slot: Slot) -> Context:
         attempt = slot.attempt

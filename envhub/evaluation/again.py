@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from msgspec.structs import replace as changed
 
 from envhub.errors import RunDirectoryError
@@ -60,7 +59,8 @@ class Again:
 class Playback:
     """A policy that takes recorded actions. It reads no observation, so that none is drawn.
 
-    An episode that does not end where it did gets its last action again, until it ends.
+    An episode that does not end where it did gets its last action again, until it ends: one by one,
+    for an error takes with it the steps of its chunk.
     """
 
     needs = ()
@@ -70,11 +70,9 @@ class Playback:
         self._read = read
         self._numbers = {(record.task, record.episode): record.number for record in records}
 
-    def act(self, _observation: Any, episodes: Sequence[Context]) -> Array:
+    def act(self, _observation: Any, episodes: Sequence[Context]) -> list[Array]:
         """Return all actions that an episode has left, for each one."""
-        rows = [self._left(episode) for episode in episodes]
-        longest = max(map(len, rows))
-        return np.stack([_fill(row, longest) for row in rows])
+        return [self._left(episode) for episode in episodes]
 
     def _left(self, episode: Context) -> Array:
         actions = self._read(self._numbers[episode.task, episode.index])
@@ -185,8 +183,3 @@ def _with_installed_files(info: RunInfo, files: Mapping[str, Any]) -> RunInfo:
     if not info.benchmark.kind == files["kind"] == "plugin":
         return info
     return changed(info, benchmark=changed(info.benchmark, files=dict(files["files"])))
-
-
-def _fill(row: Array, length: int) -> Array:
-    """Repeat the last action, so that all rows have the same length."""
-    return np.concatenate([row, np.repeat(row[-1:], length - len(row), axis=0)])

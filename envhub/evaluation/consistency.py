@@ -56,6 +56,8 @@ def find_contradiction(record: EpisodeRecord, stored: Arrays, task: TaskInfo) ->
             return f"its status is {record.status}, and the rest of it says otherwise"
         if outcome.ended:
             return "its error came after the episode had ended"
+        if record.error.step != record.steps:
+            return f"its error came after {record.error.step} steps, and it has {record.steps}"
     elif not outcome.ended:
         return f"it had not ended after {taken} steps"
     found = _facts(record.return_, record.success_step, record.success, record.end)

@@ -26,6 +26,8 @@ class ActionsReady:
     """How long the policy took."""
     outliers: tuple[Outlier, ...] = ()
     """Numbers that the policy read, far outside its statistics."""
+    remarks: tuple[str, ...] = ()
+    """New sentences for the user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class ProcessActor:
         if (same_length or isinstance(actions, list)) and len(actions) == len(slots):
             checked = actions[:1] if same_length else actions
             if all(_is_chunk(chunk, space) for chunk in checked):
-                return ActionsReady(slots, actions, seconds, acted.outliers)
+                return ActionsReady(slots, actions, seconds, acted.outliers, acted.remarks)
         return self._broken(slots, "it sent something else than actions")
 
     def _broken(self, slots: tuple[Slot, ...], reason: str) -> PolicyFailure:

@@ -2,50 +2,31 @@
 
 import random
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 
 from envhub.errors import RunDirectoryError, UnknownName
 from envhub.evaluation.again import Again, Consent, Playback, check_seal, prepared_again
 from envhub.evaluation.consistency import find_contradiction, find_problems
+from envhub.evaluation.judge import AGAIN, ORDER, Verdict, VerdictName, judge
+from envhub.evaluation.machines import compare_machines
 from envhub.evaluation.recorded import check_policy_is_named
-from envhub.evaluation.replay import first_difference
 from envhub.evaluation.request import Watcher
 from envhub.evaluation.run import play
 from envhub.records import EpisodeRecord
-from envhub.results.arrays import Arrays, arrays_path, read_arrays
+from envhub.results.arrays import Arrays, read_arrays
+from envhub.results.controls import control_directory, control_names
 from envhub.results.journal import check_directory
 from envhub.results.run import Run, open_run
-from envhub.run_info import BenchmarkInfo, RunInfo
+from envhub.results.seal import is_sealed
+from envhub.results.statistics import most_false
 from envhub.wire.values import Array
 
-VerdictName = Literal["identical", "equivalent", "drifted", "different", "tampered", "not checked"]
-ORDER: tuple[VerdictName, ...] = (
-    "tampered", "different", "drifted", "equivalent", "not checked", "identical",
-)  # fmt: skip
-"""The verdicts, the worst first."""
 SAMPLE = 50
 """Episodes that are played again unless the user gives another number."""
-_RELATIVE, _ABSOLUTE = 1e-6, 1e-9
-"""How far rewards of equivalent episodes are apart; other kernels of OpenBLAS gave 2e-16."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of one episode."""
-
-    task: str
-    episode: int
-    verdict: VerdictName
-    reason: str = ""
-    """What was found, unless it is identical."""
-    step: int | None = None
-    """The first step that differs, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +34,44 @@ class Verification:
     """What became of a run's episodes."""
 
     directory: Path
-    problems: tuple[str, ...]
-    """How the run's files contradict each other, beyond single episodes."""
-    episodes: tuple[Verdict, ...]
-    """A verdict per recorded episode, in the order of the plan."""
-    policy: tuple[Verdict, ...] | None
-    """Of the episodes that the policy played again; None: it was not asked to."""
-    machine: tuple[str, ...]
-    """How this machine differs from that of the run."""
+    planned: int
+    """Episodes that the run was to have."""
     sample_seed: int
     """By which the episodes were chosen."""
+    problems: tuple[str, ...] = ()
+    """How the run's files contradict each other, beyond single episodes."""
+    episodes: tuple[Verdict, ...] = ()
+    """A verdict per recorded episode, in the order of the plan."""
+    policy: tuple[Verdict, ...] | None = None
+    """Of the episodes that the policy played again; None: it was not asked to."""
+    machine: tuple[str, ...] = ()
+    """How this machine differs from that of the run."""
+    drift_is_excused: bool = False
+    """Whether another machine explains a drift, and the drift is not in what is measured."""
+    ended: int = 0
+    """Episodes that were played to their end, from which the sample was drawn."""
+    checked: int = 0
+    """Episodes of the sample that were played again."""
+    lost: int = 0
+    """Episodes that do not count, for an error of the env ended them."""
+    unconfirmed: int = 0
+    """Those of the lost ones whose error did not occur again: each could hide a failure."""
+    policy_errors: int = 0
+    """Episodes that failed by an error of the policy, which no actions show."""
+    controls: Mapping[str, "Verification"] = field(default_factory=dict)
+    """Of the controls, by their names."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong; drifted episodes are, unless the machines differ."""
-        bad = {"tampered", "different"} | (set() if self.machine else {"drifted"})
+        """Whether nothing is wrong, in the controls neither; what is missing is not wrong."""
+        bad = {"tampered", "missing", "different"}
+        bad |= set() if self.drift_is_excused else {"drifted"}
         verdicts = (*self.episodes, *(self.policy or ()))
-        return not self.problems and not any(each.verdict in bad for each in verdicts)
+        return (
+            not self.problems
+            and not any(each.verdict in bad for each in verdicts)
+            and all(control.ok for control in self.controls.values())
+        )
 
     @property
     def verdict(self) -> VerdictName:
@@ -78,6 +80,16 @@ class Verification:
             return "tampered"
         names = {each.verdict for each in (*self.episodes, *(self.policy or ()))}
         return next((name for name in ORDER if name in names), "not checked")
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned episode has a record."""
+        return len(self.episodes) == self.planned
+
+    @property
+    def most_false(self) -> int | None:
+        """How many of the ended episodes may be false, at 95 %; None if something is wrong."""
+        return most_false(self.ended, self.checked) if self.ok and self.checked else None
 
     def count(self, name: VerdictName) -> int:
         """Return how many episodes have that verdict."""
@@ -105,7 +117,7 @@ def verify_run(
     watcher: Watcher,
     on_checked: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Verification:
-    """Check a run's files against each other, then play its episodes again.
+    """Check a run's files against each other, then play its episodes again; its controls, too.
 
     Nothing is executed if the files contradict each other.
 
@@ -123,134 +135,127 @@ def verify_run(
     """
     check_directory(directory)
     run = open_run(directory)
-    seed = secrets.randbits(32) if question.seed is None else question.seed
-    try:
-        run = run.keep_records()
-    except RunDirectoryError as error:  # a record of another plan, or none
-        return Verification(directory, (str(error),), (), None, (), seed)
-    records = run.records()
-    sample = choose_sample(run, [r for r in records if _is_stored(run, r)], question, seed)
-    kept: dict[int, Arrays] = {}
-    sampled = {record.number for record in sample}
-    verdicts = {
-        record.number: _check_files(run, record, kept if record.number in sampled else None)
-        for record in records
-    }
-    problems = tuple(find_problems(run)) if records else ("It has no records.",)
-    chosen = [record for record in sample if verdicts[record.number] is None]
-    found = [verdict for verdict in verdicts.values() if verdict is not None]
-    if problems or any(each.verdict == "tampered" for each in found) or not chosen:
-        return Verification(directory, problems, _fill(records, verdicts), None, (), seed)
-    if question.policy:
-        check_seal(run, consent)
-        check_policy_is_named(run.run_info, directory)
-    total = len(chosen) * (2 if question.policy else 1)
-    playback = Playback(partial(_actions_of, kept), chosen)
-    done = 0
-
-    def count() -> None:
-        nonlocal done
-        done += 1
-        on_checked(done, total)
-
-    with prepared_again(run, consent, watcher, policy=playback) as again:
-        machine = tuple(compare_machines(run.run_info, again.prepared.info))
-        verdicts |= _play_again(again, chosen, kept, count)
-    by_policy: tuple[Verdict, ...] | None = None
-    if question.policy:
-        with prepared_again(run, consent, watcher) as again:
-            by_policy = tuple(_play_again(again, chosen, kept, count).values())
-    return Verification(directory, problems, _fill(records, verdicts), by_policy, machine, seed)
-
-
-def choose_sample(
-    run: Run, records: Sequence[EpisodeRecord], question: Question, seed: int
-) -> list[EpisodeRecord]:
-    """Return the episodes to play again: the first of each task, then others by chance.
-
-    Raises:
-        UnknownName: The run has no such task.
-    """
     for task in question.tasks:
         if task not in run.run_info.plan.tasks:
             raise UnknownName("task", task, run.run_info.plan.tasks)
-    records = [r for r in records if not question.tasks or r.task in question.tasks]
-    if question.episodes is None or len(records) <= question.episodes:
+    seed = secrets.randbits(32) if question.seed is None else question.seed
+    question = replace(question, seed=seed)
+    found = _verify(run, question, consent, watcher, on_checked)
+    count = 0 if found.problems or found.count("tampered") else question.episodes
+    of_control = replace(question, policy=False, episodes=count)
+    controls = {
+        name: _verify_control(name, run, of_control, consent, watcher)
+        for name in control_names(directory)
+    }
+    return replace(found, controls=controls)
+
+
+def _verify_control(
+    name: str, run: Run, question: Question, consent: Consent, watcher: Watcher
+) -> Verification:
+    """Verify a control, which must have played the run's episodes by the policy of its name."""
+    directory = control_directory(run.directory, name)
+    found = Verification(directory, run.planned, question.seed or 0)
+    try:
+        check_directory(directory)
+        control = open_run(directory)
+        info = control.run_info
+        if info.policy.ref != name:
+            raise RunDirectoryError(f"The policy of the control {name} is {info.policy.ref}.")
+        if info.plan != run.run_info.plan:
+            raise RunDirectoryError(f"The plan of the control {name} is not that of the run.")
+        if not control.records():  # it is not shown, either
+            return found
+    except RunDirectoryError as error:
+        return replace(found, problems=(str(error),))
+    return _verify(control, question, consent, watcher)
+
+
+def _verify(
+    run: Run,
+    question: Question,
+    consent: Consent,
+    watcher: Watcher,
+    on_checked: Callable[[int, int], object] = lambda _done, _total: None,
+) -> Verification:
+    assert question.seed is not None
+    found = Verification(run.directory, run.planned, question.seed)
+    try:
+        run = run.keep_records()
+    except RunDirectoryError as error:  # a record of another plan, or none
+        return replace(found, problems=(str(error),))
+    records = run.records()
+    ended, failed = _split(records, question.tasks)
+    drawn = random.Random(question.seed)  # noqa: S311 - which episodes, not a secret
+    chosen = {
+        record.number: record
+        for pool in (ended, failed)
+        for record in draw(pool, question.episodes, drawn)
+    }
+    kept: dict[int, Arrays] = {}
+    verdicts = {
+        record.number: _check_files(run, record, kept if record.number in chosen else None)
+        for record in records
+    }
+    lost = sum(not record.counts for record in records)
+    found = replace(
+        found,
+        problems=tuple(find_problems(run)) if records else ("It has no records.",),
+        episodes=_fill(records, verdicts),
+        ended=len(ended),
+        lost=lost,
+        unconfirmed=lost,
+        policy_errors=sum(record.failed_by_policy for record in records),
+    )
+    sample = _Sample({n: each for n, each in chosen.items() if verdicts[n] is None}, kept)
+    if found.problems or found.count("tampered") or not sample.chosen:
+        return found
+    if question.policy:
+        check_seal(run, consent)
+        check_policy_is_named(run.run_info, run.directory)
+    played, machine, by_policy = _play_sample(
+        run, sample, consent, watcher, on_checked, policy=question.policy
+    )
+    return replace(
+        found,
+        episodes=_fill(records, verdicts | played),
+        policy=by_policy,
+        machine=machine,
+        drift_is_excused=bool(machine) and _excuses_drift(run),
+        checked=len(sample.ended),
+        unconfirmed=lost - sum(each.reason == AGAIN for each in played.values()),
+    )
+
+
+def draw(
+    records: Sequence[EpisodeRecord], count: int | None, drawn: random.Random
+) -> list[EpisodeRecord]:
+    """Return so many of the episodes, each as likely as any other; None: all."""
+    if count is None or len(records) <= count:
         return list(records)
-    firsts = list({record.task: record for record in reversed(records)}.values())[::-1]
-    others = [record for record in records if record not in firsts]
-    left = question.episodes - len(firsts)
-    drawn = random.Random(seed)  # noqa: S311 - which episodes, not a secret
-    if left < 0:
-        firsts = drawn.sample(firsts, question.episodes)
-    chosen = [*firsts, *(drawn.sample(others, left) if left > 0 else [])]
-    return sorted(chosen, key=lambda record: record.number)
+    return sorted(drawn.sample(records, count), key=lambda record: record.number)
 
 
-def judge(
-    recorded: EpisodeRecord,
-    again: EpisodeRecord,
-    recorded_steps: Array | None,
-    steps: Array | None,
-) -> Verdict:
-    """Compare an episode with how it went again."""
-
-    def verdict(name: VerdictName, reason: str = "", step: int | None = None) -> Verdict:
-        return Verdict(recorded.task, recorded.episode, name, reason, step)
-
-    if again.error is not None:
-        return verdict("different", f"here an error ended it: {again.error.message}")
-    if again.trace == recorded.trace:
-        for name in ("out_of_bounds", "description"):
-            one, other = getattr(recorded, name), getattr(again, name)
-            if one != other:
-                return verdict("tampered", f"its {name} is {one}, and here it is {other}")
-        return verdict("identical")
-    step = first_difference(recorded_steps, steps)
-    reason = _describe_step(step, recorded_steps, steps)
-    if again.success != recorded.success or again.end != recorded.end:
-        outcome = f"{_outcome(recorded)} recorded, {_outcome(again)} here"
-        return verdict("different", ", ".join(filter(None, (outcome, reason))), step)
-    same = (again.steps, again.success_step) == (recorded.steps, recorded.success_step)
-    if same and _are_close(recorded_steps, steps):
-        return verdict("equivalent", reason, step)
-    return verdict("drifted", reason, step)
+def _split(
+    records: Sequence[EpisodeRecord], tasks: Sequence[str]
+) -> tuple[list[EpisodeRecord], list[EpisodeRecord]]:
+    """Return the episodes of these tasks that were played to their end, and the others."""
+    asked = [record for record in records if not tasks or record.task in tasks]
+    return [r for r in asked if r.error is None], [r for r in asked if r.error is not None]
 
 
-def compare_machines(recorded: RunInfo, here: RunInfo) -> Iterable[str]:
-    """Yield what the last bits of a result can depend on, and differs from the run's machine."""
-    if recorded.machine is None:
-        yield "the run does not say what machine it was made on"
-    else:
-        for name in ("arch", "cpu", "flags", "libc", "openblas", "gl"):
-            old, new = getattr(recorded.machine, name), getattr(here.machine, name)
-            if old != new and None not in (old, new):
-                yield f"{name} {_words(old)} recorded, {_words(new)} here"
-    yield from _compare_plugins(recorded.benchmark, here.benchmark)
-    packages, ours = recorded.runtime.packages, here.runtime.packages
-    for name in sorted({*packages, *ours}):
-        if packages.get(name) != ours.get(name):
-            yield f"{name} {packages.get(name, 'none')} recorded, {ours.get(name, 'none')} here"
-    if recorded.runtime.python != here.runtime.python:
-        yield f"Python {recorded.runtime.python} recorded, {here.runtime.python} here"
+def _excuses_drift(run: Run) -> bool:
+    """Whether a drift on another machine is no forgery, or changes nothing that is measured.
 
-
-def _compare_plugins(recorded: BenchmarkInfo, here: BenchmarkInfo) -> Iterable[str]:
-    if recorded.kind == here.kind == "plugin" and recorded.files != here.files:
-        old, new = recorded.files, here.files
-        changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-        shown = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-        yield f"{recorded.package} recorded, {here.package} here ({shown})"
-
-
-def _is_stored(run: Run, record: EpisodeRecord) -> bool:
-    """Whether an episode may be played again, as far as that is known without its file."""
-    stored = not record.steps or arrays_path(run.directory, record.number).exists()
-    return stored and record.error is None
+    Somebody else names any machine he likes; a drift then must not be in the result. A drifted
+    episode has the same success.
+    """
+    measured = all(r.success is not None for r in run.records() if r.error is None)
+    return measured or is_sealed(run.info)
 
 
 def _check_files(run: Run, record: EpisodeRecord, kept: dict[int, Arrays] | None) -> Verdict | None:
-    """Return the verdict of an episode that is not played again; None for others.
+    """Return the verdict of an episode that cannot be played again; None for others.
 
     Args:
         run: The run.
@@ -265,11 +270,9 @@ def _check_files(run: Run, record: EpisodeRecord, kept: dict[int, Arrays] | None
     except RunDirectoryError as error:
         problem = str(error)
     except FileNotFoundError as missing:
-        return Verdict(record.task, record.episode, "not checked", str(missing))
+        return Verdict(record.task, record.episode, "missing", str(missing))
     if problem is not None:
         return Verdict(record.task, record.episode, "tampered", problem)
-    if record.error is not None:
-        return Verdict(record.task, record.episode, "not checked", "an error ended it")
     return None
 
 
@@ -283,10 +286,60 @@ def _fill(
     )
 
 
-def _actions_of(kept: Mapping[int, Arrays], number: int) -> Array:
-    actions = kept[number].actions
-    assert actions is not None  # or it would not have been chosen
-    return actions
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """The episodes to play again, by their numbers."""
+
+    chosen: Mapping[int, EpisodeRecord]
+    kept: Mapping[int, Arrays]
+    """What is stored of them."""
+
+    @property
+    def ended(self) -> list[EpisodeRecord]:
+        return [record for record in self.chosen.values() if record.error is None]
+
+    def actions(self, number: int) -> Array:
+        """Return an episode's actions; if an error came before its first step, one of another's."""
+        own = self.kept[number].actions
+        if own is not None:
+            return own
+        task = self.chosen[number].task
+        others = sorted(self.chosen, key=lambda other: self.chosen[other].task != task)
+        found = (self.kept[other].actions for other in others)
+        # Where there is none at all, one that the env may refuse.
+        return next((each[:1] for each in found if each is not None), np.zeros((1, 1), np.float32))
+
+
+def _play_sample(
+    run: Run,
+    sample: _Sample,
+    consent: Consent,
+    watcher: Watcher,
+    on_checked: Callable[[int, int], object],
+    *,
+    policy: bool,
+) -> tuple[dict[int, Verdict], tuple[str, ...], tuple[Verdict, ...] | None]:
+    """Play a sample again, by its actions and if asked by the policy.
+
+    Returns:
+        The verdicts by number, how the machines differ, and the verdicts of what the policy did.
+    """
+    chosen, ended = list(sample.chosen.values()), sample.ended
+    total, done = len(chosen) + (len(ended) if policy else 0), 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        on_checked(done, total)
+
+    playback = Playback(sample.actions, chosen)
+    with prepared_again(run, consent, watcher, policy=playback) as again:
+        machine = tuple(compare_machines(run.run_info, again.prepared.info))
+        played = _play_again(again, chosen, sample.kept, count)
+    if not policy or not ended:
+        return played, machine, () if policy else None
+    with prepared_again(run, consent, watcher) as again:
+        return played, machine, tuple(_play_again(again, ended, sample.kept, count).values())
 
 
 def _play_again(
@@ -304,42 +357,7 @@ def _play_again(
         verdicts[record.number] = judge(recorded[record.number], record, stored, steps)
         on_checked()
 
-    play(again.prepared, episodes, again.logs, on_record)
+    # Where errors are recorded, they are no reason to give up.
+    expected = any(record.error is not None for record in chosen)
+    play(again.prepared, episodes, again.logs, on_record, worked=expected)
     return {number: verdicts[number] for number in sorted(verdicts)}
-
-
-def _describe_step(step: int | None, recorded: Array | None, again: Array | None) -> str:
-    if step is None:
-        return "other actions"
-    assert recorded is not None
-    assert again is not None
-    if step > min(len(recorded), len(again)):
-        return f"{len(recorded)} steps recorded, {len(again)} here"
-    one, other = recorded[step - 1], again[step - 1]
-    if one["reward"] != other["reward"]:
-        return f"from step {step} on (reward {one['reward']!s} recorded, {other['reward']!s} here)"
-    names = [name for name in ("success", "terminated", "truncated") if one[name] != other[name]]
-    words = ", ".join(f"{name} {_flag(one[name])} recorded" for name in names)
-    return f"from step {step} on ({words}, otherwise here)"
-
-
-def _flag(value: Any) -> str:
-    return {-1: "not reported", 0: "no", 1: "yes"}[int(value)]
-
-
-def _outcome(record: EpisodeRecord) -> str:
-    return f"{'success' if record.success else 'no success'} ({record.end})"
-
-
-def _are_close(recorded: Array | None, again: Array | None) -> bool:
-    if recorded is None or again is None or len(recorded) != len(again):
-        return False
-    flags = all(
-        np.array_equal(recorded[name], again[name])
-        for name in ("success", "terminated", "truncated")
-    )
-    return flags and np.allclose(recorded["reward"], again["reward"], _RELATIVE, _ABSOLUTE)
-
-
-def _words(value: Any) -> str:
-    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from envhub.errors import RunDirectoryError, UsageError
+from envhub.errors import RunDirectoryError, UsageError, one_line
 from envhub.run_info import RunInfo, agreeing, canonical
 
 _SHOWN = 3
@@ -50,7 +50,7 @@ def _difference(words: str, old: Any, new: Any, directory: Path) -> RunDirectory
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         changed = {*map(canonical, old.items())} ^ {*map(canonical, new.items())}
         key = min(json.loads(item)[0] for item in changed)
-        words, old, new = f"{words} {key}", old.get(key), new.get(key)
+        words, old, new = f"{words} {one_line(key)}", old.get(key), new.get(key)
     advice = "Give the same" if words.startswith("--") else "Restore it"
     return RunDirectoryError(
         f"The {words} that {directory} was begun with is {_short(old)}, and now it is "
@@ -61,7 +61,7 @@ def _difference(words: str, old: Any, new: Any, directory: Path) -> RunDirectory
 def _short(value: object) -> str:
     if value is None:
         return "none"
-    text = value if isinstance(value, str) else json.dumps(value)
+    text = one_line(value if isinstance(value, str) else json.dumps(value))
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
 
 

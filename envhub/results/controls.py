@@ -61,14 +61,20 @@ def control_directory(run: Path, name: str) -> Path:
     return run / FOLDER / name
 
 
-def read_controls(run: Run) -> list[Control]:
-    """Return the controls of a run that have records, the floor first."""
-    folder = run.directory / FOLDER
+def control_names(run: Path) -> list[str]:
+    """Return the names of the controls below a run's directory."""
+    folder = run / FOLDER
     if not folder.is_dir():
         return []
     names = sorted(path.name for path in folder.iterdir() if (path / "run.json").is_file())
+    return [name for name in names if _NAME.fullmatch(name)]
+
+
+def read_controls(run: Run) -> list[Control]:
+    """Return the controls of a run that have records, the floor first."""
     found = [
-        (name, open_run(folder / name).keep_records()) for name in names if _NAME.fullmatch(name)
+        (name, open_run(control_directory(run.directory, name)).keep_records())
+        for name in control_names(run.directory)
     ]
     controls = [_control(name, control, run) for name, control in found if control.records()]
     return sorted(controls, key=lambda control: (not control.is_floor, control.name))

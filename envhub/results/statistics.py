@@ -8,7 +8,7 @@ All are Wilson's, with the number of episodes that would tell as much in one poo
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import exp, lgamma, log, log1p, sqrt
+from math import comb, exp, lgamma, log, log1p, sqrt
 from statistics import NormalDist, variance
 
 TASKS_FOR_A_SAMPLE = 5
@@ -143,6 +143,23 @@ def _score_interval(rate: float, n: float, confidence: float) -> tuple[float, fl
     low = 0.0 if rate == 0.0 else center - reach
     high = 1.0 if rate == 1.0 else center + reach
     return low, high
+
+
+def most_false(total: int, checked: int) -> int:
+    """Return how many of `total` episodes may be false if none of a random sample is, at 95 %.
+
+    That is the largest D for which a sample without a false one is likelier than 5 %, by the
+    hypergeometric distribution: C(total - D, checked) / C(total, checked) > 1/20.
+    """
+    samples = comb(total, checked)
+    low, high = 0, total - checked  # with more false ones the sample cannot miss them
+    while low < high:
+        middle = (low + high + 1) // 2
+        if 20 * comb(total - middle, checked) > samples:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def _student_cdf(t: float, degrees: float) -> float:

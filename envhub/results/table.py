@@ -1,7 +1,11 @@
 """The table of a run, as plain text: rates with their intervals. Pure."""
 
-from envhub.results.summary import Line, Summary
+from typing import TYPE_CHECKING
+
 from envhub.text import GAP, align
+
+if TYPE_CHECKING:  # a summary renders itself with this module
+    from envhub.results.summary import Line, Summary
 
 WIDTH = 80
 """Columns, where it is not known how many there are."""
@@ -15,7 +19,7 @@ _LONG = 1e8
 _INDENT = " " * 4
 
 
-def render(summary: Summary, width: int = WIDTH) -> str:
+def render(summary: "Summary", width: int = WIDTH) -> str:
     """Render the rates with their intervals, by task, by suite and overall.
 
     Args:
@@ -40,7 +44,7 @@ def render(summary: Summary, width: int = WIDTH) -> str:
 HEAD = ("", "success", "95 % interval", "", "episodes", "return", "steps", "errors")
 
 
-def row(name: str, line: Line) -> tuple[str, ...]:
+def row(name: str, line: "Line") -> tuple[str, ...]:
     """Return the cells of a line; empty or a dash where there is nothing to show."""
     has_interval = line.rate is not None and line.ci_low is not None and line.ci_high is not None
     errors = f"{line.errors} env" if line.errors else ""
@@ -66,7 +70,7 @@ def _return(value: float | None) -> str:
     return f"{value:.2f}" if abs(value) < _LONG else f"{value:.3e}"
 
 
-def _bar(line: Line) -> str:
+def _bar(line: "Line") -> str:
     if line.rate is None:
         return ""
     full = round(line.rate * _BAR)

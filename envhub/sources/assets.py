@@ -12,6 +12,7 @@ from pathlib import Path
 from envhub.declarations import Asset, Benchmark
 from envhub.errors import SourceUnavailable, UsageError
 from envhub.options import Argument
+from envhub.sources.fingerprint import digest_of
 from envhub.types import LocalAsset
 
 Say = Callable[[str], None]
@@ -36,18 +37,6 @@ def find_assets(
     return tuple(
         _find(benchmark, asset, env_args.get(asset.name), progress) for asset in benchmark.assets
     )
-
-
-def digest_of(hashes: Mapping[str, str]) -> str:
-    """Return the digest of a set of files.
-
-    Args:
-        hashes: The sha256 of each file, by its path.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(hashes):
-        digest.update(f"{hashes[path]}  {path}\n".encode())
-    return f"sha256:{digest.hexdigest()}"
 
 
 def hash_tree(directory: Path) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from envhub.directories import Known
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
-from envhub.files import cache_home, discard_tree
+from envhub.files import advise_on_space, cache_home, discard_tree
 from envhub.process import EXHAUSTED
 from envhub.refs import HubRef
 from envhub.sources import store
@@ -90,8 +90,8 @@ def obtain_files(
         if exc.errno in EXHAUSTED:
             raise
         raise SourceUnavailable(
-            f"{ref.repo_id} cannot be stored in {cache_home()}: {exc.strerror or exc}. Free some "
-            "space, or set ENVHUB_HOME to a writable directory."
+            f"{ref.repo_id} cannot be stored in {cache_home()}: {exc.strerror or exc}. "
+            f"{advise_on_space(exc, 'ENVHUB_CACHE_DIR')}"
         ) from exc
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import metadata, util
 from pathlib import Path
@@ -42,6 +43,18 @@ def hash_directory(directory: Path) -> dict[str, str]:
     if len(paths) > _MAX_FILES:
         paths = [path for path in paths if path.suffix == ".py"][:_MAX_FILES]
     return {str(path.relative_to(directory)): hash_file(path) for path in paths}
+
+
+def digest_of(hashes: Mapping[str, str]) -> str:
+    """Return the digest of a set of files.
+
+    Args:
+        hashes: The sha256 of each file, by its path.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(hashes):
+        digest.update(f"{hashes[path]}  {path}\n".encode())
+    return f"sha256:{digest.hexdigest()}"
 
 
 def hash_file(path: Path) -> str:

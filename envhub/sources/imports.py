@@ -8,6 +8,7 @@ not found, so the answer says only which files to read first; it is no promise a
 import ast
 import posixpath
 import re
+import threading
 import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -16,6 +17,9 @@ _MAX_SOURCE = 2**20
 """Bytes of a source that is parsed; of all together, eight times as many."""
 _MAX_NAME = 1000
 _MODULE_TEXT = re.compile(r"\.{0,5}[^\W\d][\w.]{0,300}(?::[\w.]{1,300})?")
+_parsing = threading.Lock()
+"""Held while source is parsed: in CPython 3.11 two threads that parse at once can end in a
+SystemError, and they share the filters of warnings."""
 _CODE = (".py", ".pyc", ".pyo", ".so", ".pyd", ".pth")
 
 
@@ -48,7 +52,7 @@ def reachable(entry: str, paths: Collection[str], read: Callable[[str], bytes]) 
 def parse_source(source: bytes) -> ast.AST:
     """Parse foreign source; what is not Python, or nested without end, has no nodes."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # of foreign escapes
+        with _parsing, warnings.catch_warnings(action="ignore"):  # of foreign escapes
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ast.Module([], [])

@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 from envhub.errors import SourceCorrupt, SourceUnavailable
-from envhub.files import discard_tree, state_home, write_whole
+from envhub.files import advise_on_space, discard_tree, state_home, write_whole
 from envhub.refs import HubRef
 from envhub.sources import store
-from envhub.sources.assets import digest_of
 from envhub.sources.download import OnProgress
 from envhub.sources.fetch import obtain_files, resolve
+from envhub.sources.fingerprint import digest_of
 from envhub.sources.hub import Hub
 from envhub.sources.profiles import ASSETS
 
@@ -162,7 +162,7 @@ def _write(kept: Kept) -> None:
     except OSError as exc:
         raise SourceUnavailable(
             f"Which commit of {kept.repo} is used cannot be written to {path}: "
-            f"{exc.strerror or exc}. Set ENVHUB_HOME to a writable directory."
+            f"{exc.strerror or exc}. {advise_on_space(exc, 'ENVHUB_STATE_DIR')}"
         ) from exc
 
 

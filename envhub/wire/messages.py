@@ -352,6 +352,8 @@ class Acted(_Message, frozen=True):
     actions: Any
     outliers: Annotated[tuple[Outlier, ...], msgspec.Meta(max_length=100_000)] = ()
     """Numbers that the policy read, and never saw the like of."""
+    remarks: Annotated[tuple[str, ...], msgspec.Meta(max_length=1000)] = ()
+    """Sentences for the user, since it saw the first observations."""
 
 
 class QuickStepped(_Message, frozen=True):

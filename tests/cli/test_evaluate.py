@@ -612,7 +612,7 @@ class TestContinue:
             (["--env-arg", "silent=true"], "The --env-arg silent that run was begun with is none"),
             (["--policy-arg", "noise=0.5"], "The --policy-arg noise that run was begun with is no"),
             (["--policy", "./policy.py:noisy"], "is make_policy of a file, and now it is noisy of"),
-            (["--policy", "zero"], "The policy's file that run was begun with is "),
+            (["--policy", "zero"], "The policy that run was begun with is make_policy of a file"),
         ],
         ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.episodes import env_error, lost, policy_error, silent, won
 from support.processes import wait_until
+from support.run_json import info_of
 from support.run_tools import ENVHUB, WALK, WALKERS, outcomes, variables
 
 from envhub.cli.progress import LiveWatcher, Watcher, _clock, make_watcher
@@ -43,7 +44,7 @@ def watcher():
         retries=0,
     )
     engine = Engine(job, lambda record, actions, steps: None)
-    made.started(Run(Path("runs/x"), {}), plan, engine, 2)
+    made.started(Run.of(Path("runs/x"), info_of()), plan, engine, 2)
     yield made
     signal.signal(signal.SIGINT, before)
 

@@ -100,7 +100,7 @@ PYTHON = [
     (lambda: envhub.open_run("seedrecord").complete, RunDirectoryError, "its seed is 9", "Delete"),
     (lambda: envhub.open_run("fiforecords").records(), RunDirectoryError, "not a regular file"),
     (lambda: envhub.compare("ok", "nowhere"), RunDirectoryError, "nowhere is not a run"),
-    (lambda: envhub.compare("format2", "ok"), RunDirectoryError, "the format 2", "Use the version"),
+    (lambda: envhub.compare("format2", "ok"), RunDirectoryError, "the format 3", "Use the version"),
     (lambda: envhub.report("names"), RunDirectoryError, "plan.suites", "Restore the file"),
     (lambda: envhub.make_env("./nowhere"), UsageError, "./nowhere does not exist", "Check the"),
     (lambda: envhub.make_env("./file.txt"), UsageError, "is not a Python file", "name a .py file"),

@@ -15,6 +15,7 @@ import envhub
 from envhub import evaluate
 from envhub.evaluation.describe import foresee
 from envhub.evaluation.request import EvalRequest
+from envhub.policies.find import read_policy
 from envhub.run_info import WORKER, hash_protocol
 
 
@@ -131,7 +132,7 @@ def test_conventions_are_part_of_the_protocol():
 
 def test_what_is_not_known_yet_is_as_it_was():
     before = info_of()
-    request = EvalRequest("./walk", "zero", seed=3, max_steps=7, env_args={"size": 2})
+    request = EvalRequest("./walk", read_policy("zero"), seed=3, max_steps=7, env_args={"size": 2})
     now = foresee(request, {"kind": "plugin", "files": {"a.py": "sha256:5"}}, before)
     assert (now.plan.seed, now.plan.max_steps, now.plan.episodes) == (3, 7, 2)
     assert (now.benchmark.kind, now.benchmark.files) == ("plugin", {"a.py": "sha256:5"})

@@ -7,6 +7,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from envhub.results.statistics import (
     Interval,
+    most_false,
     stratified,
     student_quantile,
     tasks_like_these,
@@ -172,3 +173,34 @@ def test_tasks_that_are_alike_say_as_much_as_all_their_episodes():
 def test_students_quantile_is_scipys(probability, degrees):
     expected = scipy.stats.t.ppf(probability, degrees)
     assert student_quantile(probability, degrees) == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+# The bound of a sample
+
+
+@pytest.mark.parametrize(
+    ("checked", "total", "false"),
+    [
+        (50, 1000, 56),
+        (50, 500, 27),
+        (50, 100, 4),
+        (50, 50, 0),
+        (20, 500, 68),
+        (100, 500, 13),
+        (50, 6500, 376),
+    ],
+)
+def test_the_bound_of_a_sample(checked, total, false):
+    assert most_false(total, checked) == false
+
+
+@given(st.integers(1, 300).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))))
+def test_the_bound_is_the_largest_number_that_a_sample_may_miss(numbers):
+    total, checked = numbers
+    false = most_false(total, checked)
+
+    def missed(count):
+        return scipy.stats.hypergeom(total, count, checked).pmf(0)
+
+    assert missed(false) > 0.05 - 1e-9
+    assert false == total or missed(false + 1) <= 0.05 + 1e-9

@@ -8,9 +8,11 @@ import subprocess
 import sys
 
 import pytest
+from support import libero_setup as libero
 from support.lerobot_runs import WALK, actions, evaluate, lerobots_own, made_once
-from support.needs import needs_newest_lerobot, newest_lerobot_python
+from support.needs import needs_egl, needs_libero, needs_newest_lerobot, newest_lerobot_python
 from support.paths import TESTS
+from support.run_tools import envhub as command
 
 import envhub
 
@@ -18,6 +20,7 @@ pytestmark = [pytest.mark.soak, needs_newest_lerobot]
 
 VLM = "tests/tiny-vlm"
 NAMES = ("act", "ensemble", "diffusion", "ddim", "smolvla")
+TASK = "pick_up_the_black_bowl_between_the_plate_and_the_ramekin_and_place_it_on_the_plate"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -90,6 +93,30 @@ def test_smolvla_of_the_hub_with_the_model_that_it_names(made, tmp_path, local_h
         (out / "episodes.jsonl").write_text("".join(lines[:2]))
         again(policy, out)
         assert actions(envhub.open_run(out)) == lerobots_own(place / "smolvla.npz")
+
+
+@needs_libero
+@needs_egl
+def test_a_checkpoint_made_like_smolvla_libero_needs_no_option(
+    tmp_path_factory, tmp_path, monkeypatch
+):
+    place = made_once(tmp_path_factory, "lerobot_arms.py", "smolvla")
+    monkeypatch.setenv("ENVHUB_HOME", str(libero.home()))  # where the runtime is
+    monkeypatch.setenv("ENVHUB_LIBERO_ASSETS", str(libero.assets()))
+    words = ("--policy", f"lerobot:{place / 'libero-smolvla'}", "--policy-python")
+    words += (newest_lerobot_python(), "--policy-arg", f"models={VLM}={place / 'vlm'}")
+    words += ("--task", TASK, "--episodes", 1, "--max-steps", 60, "--workers", 1)
+    words += ("--timeout", "start=600,act=600", "--out", tmp_path / "run")
+    answer = command("eval", "libero", *words)
+    assert answer.code == 0, answer.err
+    (record,) = envhub.open_run(tmp_path / "run").records()
+    assert (record.status, record.steps) == ("ok", 60)
+    looks = "The checkpoint executes 50 actions per look; published LIBERO runs use 10"
+    state = "config.json says 6 numbers for observation.state, its statistics 8, as libero has"
+    names = "Cameras as in training: image is camera1, image2 is camera2."
+    for words in (looks, state, names):
+        assert answer.err.count(words) == 1, answer.err
+    assert "is left out" not in answer.err
 
 
 def publish(hub, repo, directory):

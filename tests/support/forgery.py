@@ -24,6 +24,15 @@ def change_record(run: Run, number: int, **values: Any) -> None:
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
 
 
+def remove_record(run: Run, number: int) -> None:
+    """Remove the record of an episode."""
+    path = run.directory / "episodes.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    numbers = _numbers(run, [json.loads(line) for line in lines])
+    kept = (line for line, known in zip(lines, numbers, strict=True) if known != number)
+    path.write_text("".join(kept))
+
+
 def _numbers(run: Run, records: list[dict[str, Any]]) -> list[int]:
     tasks, count = list(run.info["plan"]["tasks"]), run.info["plan"]["episodes"]
     return [tasks.index(record["task"]) * count + record["episode"] for record in records]
@@ -66,6 +75,11 @@ def agree(run: Run, number: int, **values: Any) -> None:
     change_record(
         run, number, trace=hash_trace(actions, steps), return_=total, steps=len(steps), **values
     )
+    summarize_again(run)
+
+
+def summarize_again(run: Run) -> None:
+    """Make the summary agree with changed records."""
     write_json(run.directory / "summary.json", to_json(open_run(run.directory).summary()))
 
 

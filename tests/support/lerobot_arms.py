@@ -1,9 +1,9 @@
 """Run in an environment with LeRobot: make small checkpoints for arms, of each kind.
 
-    python lerobot_arms.py DIRECTORY
+    python lerobot_arms.py DIRECTORY [smolvla]
 
 They are `metaworld-act`, `libero-diffusion` and so on; their weights are random. `answer.json`
-lists them.
+lists them. With `smolvla` there is one, made like `lerobot/smolvla_libero`.
 """
 
 import json
@@ -15,7 +15,7 @@ from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.diffusion.configuration_diffusion import DiffusionConfig
 
-from support.lerobot_cases import ACT, DIFFUSION, save
+from support.lerobot_cases import ACT, DIFFUSION, name_vlm, save, smolvla
 
 KINDS = {
     "act": lambda features: ACTConfig(**{**ACT, **features}),
@@ -62,7 +62,30 @@ def statistics(cameras: tuple[str, ...], state: int, action: int) -> dict[str, o
     return {**pictures, **numbers}
 
 
-def main(directory: Path) -> list[str]:
+def save_smolvla(directory: Path) -> str:
+    """Make a SmolVLA whose config.json is its base model's, and whose processors are LIBERO's."""
+    name, vlm = "libero-smolvla", directory / "vlm"
+    cameras = tuple(f"observation.images.camera{number}" for number in (1, 2, 3))
+    config = smolvla(vlm)
+    for field, value in features(cameras, 6, 7).items():
+        setattr(config, field, value)
+    for feature in cameras:
+        config.input_features[feature] = PolicyFeature(FeatureType.VISUAL, (3, 256, 256))
+    config.chunk_size = config.n_action_steps = 50
+    save(name, config, directory / name, statistics(*ARMS["libero"]))
+    path = directory / name / "policy_preprocessor.json"
+    content = json.loads(path.read_text())
+    (step,) = (s for s in content["steps"] if s["registry_name"].startswith("rename_"))
+    renamed = dict(zip(ARMS["libero"][0], cameras, strict=False))
+    step["config"] = {"rename_map": renamed}
+    path.write_text(json.dumps(content))
+    name_vlm(directory / name, vlm)
+    return name
+
+
+def main(directory: Path, *kinds: str) -> list[str]:
+    if "smolvla" in kinds:
+        return [save_smolvla(directory)]
     names = []
     for arm, parts in ARMS.items():
         for kind, configure in KINDS.items():
@@ -78,4 +101,4 @@ def main(directory: Path) -> list[str]:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    (place / "answer.json").write_text(json.dumps(main(place)))
+    (place / "answer.json").write_text(json.dumps(main(place, *sys.argv[2:])))

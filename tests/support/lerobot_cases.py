@@ -36,6 +36,7 @@ from envhub.errors import ContractError
 from envhub.observations import to_lerobot
 from envhub.wire.policy_contract import Context, make_rng
 from envhub.worker.policy.caller import PolicyCaller
+from support.lerobot_attacks import attacks
 
 TASK = "lerobot_walk"
 SEEDS = range(6)
@@ -247,7 +248,8 @@ def ours(directory: Path, make_env, order: int, most: int = 6, **arguments):
         str(directory),
         **arguments,
     )
-    caller = PolicyCaller(policy, ["pixels", "agent_pos", "unread"], env.action_space)
+    pixels = "pixels/top" if isinstance(env.reset(seed=0)[0]["pixels"], dict) else "pixels"
+    caller = PolicyCaller(policy, [pixels, "agent_pos", "unread"], env.action_space)
     envs = [make_env() for _ in SEEDS]
     seen = [env.reset(seed=seed)[0] for seed, env in zip(SEEDS, envs, strict=True)]
     contexts = [
@@ -261,13 +263,19 @@ def ours(directory: Path, make_env, order: int, most: int = 6, **arguments):
         for row in {*rows} - begun:  # while others are under way
             caller.start(contexts[row])
         begun |= {*rows}
-        batch = {key: np.stack([seen[row][key] for row in rows]) for key in ("pixels", "agent_pos")}
+        batch = {key: stacked([seen[row][key] for row in rows]) for key in ("pixels", "agent_pos")}
         for row, chunk in zip(rows, caller.act(batch, [contexts[r] for r in rows]), strict=True):
             for action in chunk[: env._max_episode_steps - len(taken[row])]:
                 taken[row].append(action)
                 seen[row], *_ = envs[row].step(action)
             contexts[row].step = len(taken[row])
     return [np.stack(actions) for actions in taken], looks, caller.facts
+
+
+def stacked(values):
+    if isinstance(values[0], dict):
+        return {key: stacked([value[key] for value in values]) for key in values[0]}
+    return np.stack(values)
 
 
 def refusals(directory: Path, make_env) -> dict[str, str]:
@@ -343,7 +351,66 @@ def refusals(directory: Path, make_env) -> dict[str, str]:
     try_("renamed", "act", rename="observation.images.top=observation.image")
     try_("tokenizer", "act", tokenizer)
     try_("fits", "act", space=named, rename="observation.images.top=observation.image")
+    inputs = {
+        key: {"type": each.type.value, "shape": [*each.shape]} for key, each in INPUTS.items()
+    }
+    longer = {"observation.state": {"type": "STATE", "shape": [6]}}
+    third = {"observation.images.third": inputs["observation.image"]}
+    for kind in ("act", "diffusion"):
+        try_(f"{kind} state", kind, config(input_features=inputs | longer))
+        try_(f"{kind} no action", kind, lambda place: leave_out(place, "post", "action"))
+        try_(f"{kind} no state", kind, lambda place: leave_out(place, "pre", "observation.state"))
+        try_(f"{kind} third", kind, config(input_features=inputs | third))
+        try_(f"{kind} wide", kind, space=wide)
     return said
+
+
+def leave_out(place: Path, processor: str, feature: str) -> None:
+    """Take a feature's statistics out of a checkpoint."""
+    from safetensors.torch import load_file, save_file
+
+    (path,) = place.glob(f"policy_{processor}processor_step_*.safetensors")
+    tensors = load_file(path)
+    kept = {key: value for key, value in tensors.items() if not key.startswith(f"{feature}.")}
+    assert len(kept) < len(tensors)
+    save_file(kept, path)
+
+
+def renamed(directory: Path, make_env) -> dict[str, object]:
+    """Act with a checkpoint that remembers the names of its training, where cameras have those."""
+
+    class Named(make_env):
+        def __init__(self):
+            super().__init__()
+            parts = dict(self.observation_space.spaces)
+            parts["pixels"] = type(self.observation_space)({"top": parts["pixels"]})
+            self.observation_space = type(self.observation_space)(parts)
+
+        def reset(self, **words):
+            observation, info = super().reset(**words)
+            return self._named(observation), info
+
+        def step(self, action):
+            observation, *rest = super().step(action)
+            return self._named(observation), *rest
+
+        def _named(self, observation):
+            return {**observation, "pixels": {"top": observation["pixels"]}}
+
+    answer: dict[str, object] = {}
+    for kind in ("act", "diffusion"):
+        place = directory / f"renamed-{kind}"
+        shutil.copytree(directory / kind, place)
+        path = place / "policy_preprocessor.json"
+        content = json.loads(path.read_text())
+        (step,) = (s for s in content["steps"] if s["registry_name"].startswith("rename_"))
+        step["config"] = {"rename_map": {"observation.images.top": "observation.image"}}
+        path.write_text(json.dumps(content))
+        own = np.load(directory / f"{kind}.npz")
+        taken, _, facts = ours(place, Named, 1)
+        equal = same([own[key] for key in own.files], taken)
+        answer[kind] = {"equal": equal, "remarks": list(facts.remarks)}
+    return answer
 
 
 def conventions(directory: Path, make_env) -> dict[str, object]:
@@ -546,9 +613,11 @@ def others(directory: Path, walk, env_file: str) -> dict[str, object]:
     _, _, facts = ours(directory / "cuda", walk, 1)
     answer["cuda"] = {"remarks": list(facts.remarks), "device": facts.about["device"]}
     answer["refusals"] = refusals(directory, walk)
+    answer["renamed"] = renamed(directory, walk)
     answer["conventions"] = conventions(directory, walk)
     answer["outliers"] = outliers(directory, walk)
     answer["draws"] = draws()
+    answer["attacks"] = attacks(directory, walk)
     answer["program"] = in_a_program(directory, env_file)
     return answer
 

@@ -37,6 +37,7 @@ class PolicyCaller:
             ContractError: The object is not a policy.
         """
         self.facts: PolicyFacts = facts_of(policy, leaves)
+        self._told = {*self.facts.remarks}
         self._policy = policy
         self._shape = action_space.shape or ()
         self._dtype = np.dtype(action_space.dtype)
@@ -86,6 +87,13 @@ class PolicyCaller:
         """Return the numbers far outside its training data that the policy has met since."""
         take = getattr(self._policy, "take_outliers", None)
         return () if take is None else tuple(take())
+
+    def take_remarks(self) -> tuple[str, ...]:
+        """Return the sentences for the user that the policy has added since."""
+        remarks = map(str, getattr(self._policy, "remarks", ()))
+        new = tuple(remark for remark in remarks if remark not in self._told)
+        self._told |= {*new}
+        return new
 
     def _notify(self, method: str, *args: Context) -> None:
         """Call a method of the policy, if it has it; an error is too late for any record."""

@@ -87,7 +87,8 @@ class PolicySession:
         episodes = [self._context(row) for row in request.rows]
         observation = self._views[request.policy].batch(request.rows, self._value)
         actions = caller.act(observation, episodes)
-        return Acted(request.id, portable(actions), caller.take_outliers())
+        taken = caller.take_outliers(), caller.take_remarks()
+        return Acted(request.id, portable(actions), *taken)
 
     def _finish(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:

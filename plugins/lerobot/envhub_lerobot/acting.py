@@ -53,6 +53,14 @@ def way_of(config: Any) -> Way:
     return "history" if config.type in HISTORY_TYPES else "swap"
 
 
+def is_mixed(config: Any) -> bool:
+    """Whether a checkpoint acts in mixed precision, as in LeRobot's own evaluation.
+
+    On a CPU that would give bfloat16 numbers, which LeRobot's loop cannot hand to an env.
+    """
+    return bool(getattr(config, "use_amp", False)) and str(config.device).startswith("cuda")
+
+
 def check_batch(config: Any, batch: int) -> None:
     """Refuse a number of rows that the checkpoint's way does not allow.
 

@@ -4,12 +4,10 @@ A checkpoint is safetensors and JSON: data that is read, and no code that is run
 agree to it as to a benchmark's code.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from envhub.errors import ContractError, UsageError
 from envhub.files import expand_home
@@ -20,14 +18,20 @@ from envhub.sources.fingerprint import hash_file
 from envhub.sources.hub import Hub
 from envhub.sources.profiles import CHECKPOINT, Profile
 from envhub.sources.store import Stored
-from envhub_lerobot.sidecar import read_sidecar
+from envhub_lerobot.reading import (
+    CONFIG,
+    PROCESSORS,
+    WEIGHTS,
+    Contents,
+    changed,
+    describe_state,
+    read_contents,
+)
 
 PREFIX = "lerobot:"
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
-PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+ADAPTERS = "adapter_config.json"
 _PICKLES = (".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth")
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_MAX_JSON = 16 * 2**20
 _POINTER = b"version https://git-lfs"
 _LARGE = 50 * 10**6
 """Bytes of a download from which its progress is told."""
@@ -41,6 +45,8 @@ class Checkpoint:
     """Absolute."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The hash of each file that is read, by its name."""
+    checked: Mapping[str, str] = field(default_factory=dict)
+    """What the policy's process compares the files with that LeRobot gets, by their names."""
     repo: str | None = None
     """The repository of the Hub that it comes from."""
     commit: str | None = None
@@ -133,13 +139,44 @@ def read_checkpoint(directory: Path, proven: Mapping[str, str] | None = None) ->
     if not directory.is_dir():
         raise UsageError(f"{PREFIX}{directory} is not a directory. Check the path.")
     names = sorted(path.name for path in directory.iterdir() if path.is_file())
-    config = _read_json(directory, CONFIG, names)
-    if not isinstance(config.get("type"), str):
+    _check_names(directory, names)
+    contents = read_contents(directory)
+    if not isinstance(contents.config.get("type"), str):
         raise ContractError(
             f"{directory / CONFIG} names no type of policy: it is not LeRobot's. Checkpoints of "
             "LeRobot are usually in a directory pretrained_model."
         )
-    _check_weights(directory, config, names)
+    files = [name for name in names if name.endswith((".json", ".safetensors"))]
+    weights = directory / WEIGHTS
+    before = describe_state(weights.stat())
+    hashes = {name: proven[name] if proven else hash_file(directory / name) for name in files}
+    if describe_state(weights.stat()) != before:
+        raise changed(weights)
+    checked = {name: hashes[name] for name in (*contents.hashes, *contents.states)}
+    _compare_reading(contents, checked)
+    return Checkpoint(directory.resolve(), hashes, {**checked, WEIGHTS: before})
+
+
+def _compare_reading(contents: Contents, checked: Mapping[str, str]) -> None:
+    """Refuse JSON whose bytes were others when they were read than when they were hashed."""
+    for name, value in contents.hashes.items():
+        if checked[name] != value:
+            raise changed(contents.directory / name)
+
+
+def _check_names(directory: Path, names: list[str]) -> None:
+    """Refuse a directory that lacks a file, or brings adapters or pickles instead."""
+    if CONFIG not in names:
+        raise UsageError(
+            f"{directory} has no {CONFIG}: it is not a checkpoint of LeRobot. Name the directory "
+            "that has it, usually pretrained_model."
+        )
+    if ADAPTERS in names:
+        raise ContractError(
+            f"{directory} has {ADAPTERS}: it holds PEFT adapters for another model. Merge them "
+            "into the model and save that."
+        )
+    _check_weights(directory, names)
     missing = [name for name in PROCESSORS if name not in names]
     if missing:
         raise ContractError(
@@ -147,33 +184,9 @@ def read_checkpoint(directory: Path, proven: Mapping[str, str] | None = None) ->
             "normalization. Convert it: python -m lerobot.processor.migrate_policy_normalization "
             f"--pretrained-path {directory}"
         )
-    for name in PROCESSORS:
-        _check_steps(directory, name, names)
-    read_sidecar(directory)
-    files = [name for name in names if name.endswith((".json", ".safetensors"))]
-    hashes = {name: proven[name] if proven else hash_file(directory / name) for name in files}
-    return Checkpoint(directory.resolve(), hashes)
 
 
-def _read_json(directory: Path, name: str, names: list[str]) -> dict[str, Any]:
-    if name not in names:
-        raise UsageError(
-            f"{directory} has no {name}: it is not a checkpoint of LeRobot. Name the directory "
-            "that has it, usually pretrained_model."
-        )
-    path = directory / name
-    try:
-        if path.stat().st_size > _MAX_JSON:
-            raise ValueError("it is too large")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as exc:
-        raise ContractError(f"{path} cannot be read as JSON: {exc}.") from exc
-    if not isinstance(content, dict):
-        raise ContractError(f"{path} is not a JSON object.")
-    return content
-
-
-def _check_weights(directory: Path, config: Mapping[str, Any], names: list[str]) -> None:
+def _check_weights(directory: Path, names: list[str]) -> None:
     if WEIGHTS in names:
         with (directory / WEIGHTS).open("rb") as file:
             head = file.read(64)
@@ -184,11 +197,6 @@ def _check_weights(directory: Path, config: Mapping[str, Any], names: list[str])
         if head[8:9] != b"{":
             raise ContractError(f"{directory / WEIGHTS} is not a safetensors file.")
         return
-    if config.get("use_peft") or "adapter_config.json" in names:
-        raise ContractError(
-            f"{directory} holds PEFT adapters for another model. Merge them into the model and "
-            "save that."
-        )
     pickles = [name for name in names if name.endswith(_PICKLES)]
     if pickles:
         raise ContractError(
@@ -196,16 +204,3 @@ def _check_weights(directory: Path, config: Mapping[str, Any], names: list[str])
             f"the weights as {WEIGHTS}."
         )
     raise UsageError(f"{directory} has no {WEIGHTS}.")
-
-
-def _check_steps(directory: Path, name: str, names: list[str]) -> None:
-    """Refuse processors whose steps are not LeRobot's own."""
-    steps = _read_json(directory, name, names).get("steps", [])
-    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
-        raise ContractError(f"{directory / name} has no list of steps.")
-    for step in steps:
-        if not isinstance(step.get("registry_name"), str):
-            raise ContractError(
-                f"{directory / name} has a step that names a Python class, "
-                f"{str(step.get('class'))[:80]!r}. Only LeRobot's registered steps are loaded."
-            )

@@ -6,6 +6,8 @@ The host fetches these repositories, and the policy's process replaces the names
 from collections.abc import Mapping
 from typing import Any
 
+from envhub.errors import ContractError
+
 TOKENIZERS = frozenset({
     "action_tokenizer_name", "action_tokenizer_path", "discrete_action_tokenizer",
     "paligemma_tokenizer_name", "text_tokenizer_name", "tokenizer_assets_repo",
@@ -33,16 +35,27 @@ def needs_weights(field: str, config: Mapping[str, Any]) -> bool:
     return field in NETWORKS and config.get("load_vlm_weights", True) is not False
 
 
-def replace_names(fields: Mapping[str, Any], models: Mapping[str, str]) -> dict[str, str]:
-    """Return the fields that name a repository, each with its local directory.
+def replace_names(
+    file: str, fields: Mapping[str, Any], models: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return fields in which local directories stand for the names of repositories.
 
     Args:
+        file: The file that has them, for errors.
         fields: Fields of `config.json`, or of a step of a processor.
         models: The directory that stands for each name.
+
+    Raises:
+        ContractError: A name has no directory.
     """
-    named = {key: value for key, value in fields.items() if key in FIELDS}
-    return {key: models[value] for key, value in named.items() if _is_name(value, models)}
-
-
-def _is_name(value: object, models: Mapping[str, str]) -> bool:
-    return isinstance(value, str) and value in models
+    for field, value in fields.items():
+        if field in FIELDS and isinstance(value, str) and value not in models:
+            raise ContractError(
+                f"The checkpoint names the model {value[:100]!r} ({field} of {file}), and nothing "
+                "says where its files are: --policy-arg models=NAME=DIRECTORY, or "
+                "load_lerobot_policy(..., models={NAME: DIRECTORY})."
+            )
+    return {
+        field: models[value] if field in FIELDS and isinstance(value, str) else value
+        for field, value in fields.items()
+    }

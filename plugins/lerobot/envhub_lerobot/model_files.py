@@ -13,7 +13,7 @@ from envhub.policies.provider import Say
 from envhub.refs import HubRef
 from envhub.sources.fingerprint import hash_file
 from envhub.sources.profiles import MODEL, TOKENIZER
-from envhub_lerobot.checkpoint import fetch_files
+from envhub_lerobot.checkpoint import ADAPTERS, fetch_files
 
 ARGUMENT = "models"
 """The `--policy-arg` that says where models are, `name@commit,name=directory,...`."""
@@ -95,19 +95,27 @@ def _local(directory: Path, use: Use) -> Model:
 
 
 def _refuse_code(name: str, model: Model) -> None:
-    """Refuse a description that names classes in the code of a further repository.
+    """Refuse a description that leads to a further repository or directory, and to code there.
 
     LeRobot loads some models with `trust_remote_code`. Without files of Python in the directory
-    that runs nothing, but such a repository could be in the user's cache.
+    that runs nothing, but such a repository could be in the user's cache, and a path anywhere.
     """
     for path in model.files:
-        if path.endswith("config.json") and any(
-            "--" in one for one in _classes(_parsed(model, path))
-        ):
+        if path.rpartition("/")[2] == ADAPTERS:
+            raise ContractError(
+                f"{name} has {path}: it holds PEFT adapters for another model, which a checkpoint "
+                "may not bring."
+            )
+        if path.endswith("config.json") and any(map(_leads_out, _classes(_parsed(model, path)))):
             raise ContractError(
                 f"{path} of {name} names code of another repository (auto_map), which a "
                 "checkpoint may not bring."
             )
+
+
+def _leads_out(reference: str) -> bool:
+    """Whether a class is not one of the directory's own: `owner/repo--module.Class`, or a path."""
+    return "--" in reference or "/" in reference or "\\" in reference
 
 
 def _parsed(model: Model, path: str) -> object:

@@ -17,9 +17,10 @@ from envhub.policies.provider import Say
 from envhub.refs import HubRef
 from envhub.sources.fetch import resolve
 from envhub.sources.hub import Hub
-from envhub_lerobot.checkpoint import CONFIG, PROCESSORS, Checkpoint
+from envhub_lerobot.checkpoint import Checkpoint
 from envhub_lerobot.hub_names import FIELDS, needs_weights
 from envhub_lerobot.model_files import ARGUMENT, Model, Use, obtain_model, unavailable
+from envhub_lerobot.reading import CONFIG, PROCESSORS
 
 _REPO = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _PINNED = re.compile(rf"({_REPO.pattern})@([0-9a-f]{{40}})", re.ASCII)

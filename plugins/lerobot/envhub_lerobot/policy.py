@@ -1,15 +1,17 @@
 """A LeRobot checkpoint as a policy: made in a process whose interpreter has LeRobot and torch.
 
-The checkpoint's files are local, and were checked by the host: safetensors and JSON only. LeRobot
-0.4.4 and later have the functions that are called here.
+The checkpoint's files are local, and were checked by the host: safetensors and JSON only. They are
+checked once more here, and LeRobot gets a copy of them in which no name leads anywhere else. It is
+LeRobot 0.4.4 or later, which have the functions that are called here.
 """
 
 import copy
-import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,14 @@ from envhub.declarations import Benchmark
 from envhub.errors import ContractError
 from envhub.types import Outlier
 from envhub.wire.policy_contract import Context
-from envhub_lerobot.acting import check_batch, make_acting, way_of
-from envhub_lerobot.features import Inputs, check_state, compare, match, read_rename
-from envhub_lerobot.hub_names import replace_names
+from envhub_lerobot.acting import check_batch, is_mixed, make_acting, way_of
+from envhub_lerobot.features import Inputs, check_trained, compare, match, read_rename
+from envhub_lerobot.hub_names import FIELDS
 from envhub_lerobot.outliers import OutlierFinder, state_statistics
-from envhub_lerobot.sidecar import read_sidecar
+from envhub_lerobot.reading import PROCESSORS, Contents, private_copy, read_contents
+from envhub_lerobot.trained import Trained, read_trained
 
-_PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _SHOWN = 3
 """Names of weights that an error shows."""
 
@@ -54,15 +57,17 @@ class LeRobotPolicy:
         config = policy.config
         self.conventions = conventions or {}
         self.batch = batch
-        self.needs = inputs.needs
         self.about = {
             "type": str(config.type),
             "way": way_of(config),
             "device": str(config.device),
             "lerobot": _version(),
         }
-        self.remarks = remarks
-        self._inputs = inputs
+        self._mixed = is_mixed(config)
+        if self._mixed:
+            self.about["precision"] = "mixed (use_amp)"
+        self._remarks = remarks
+        self._take(inputs)
         self._preprocess, postprocess = processors
         states = [key for key in config.input_features if "image" not in key]
         self._statistics = state_statistics(self._preprocess.steps, states)
@@ -79,14 +84,18 @@ class LeRobotPolicy:
         """
         made = copy.copy(self)
         before = self._inputs
-        made._inputs = fit(before.config, benchmark, observation_space, action_space, before.rename)
-        made.needs = made._inputs.needs
+        spaces = observation_space, action_space
+        made._take(fit(before.trained, benchmark, *spaces, before.rename))
         made._outliers = OutlierFinder(self._statistics)  # each run is told of its own
         return made
 
     def check_space(self, space: Any) -> None:
         """Compare the checkpoint's inputs with the observations of a benchmark's own conversion."""
-        self._inputs = compare(self._inputs.config, space, self._inputs.rename, self._inputs.name)
+        before = self._inputs
+        after = compare(before.trained, space, before.rename, before.name)
+        # The drawn cameras stay those that were asked for when the policy was made.
+        remarks = tuple(dict.fromkeys((*before.remarks, *after.remarks)))
+        self._take(replace(after, needs=before.needs, remarks=remarks))
 
     def start(self, episode: Context) -> None:
         """Prepare an episode's memory."""
@@ -102,7 +111,8 @@ class LeRobotPolicy:
         import torch
 
         names, size = self._names(obs), self.batch
-        with torch.inference_mode():
+        mixed = torch.autocast("cuda") if self._mixed else nullcontext()
+        with torch.inference_mode(), mixed:
             frames = [self._frame(obs, row, e, names) for row, e in enumerate(episodes)]
             parts = (slice(at, at + size) for at in range(0, len(episodes), size))
             return [c for part in parts for c in self._acting.act(frames[part], episodes[part])]
@@ -116,7 +126,13 @@ class LeRobotPolicy:
         if self._inputs.names:
             return self._inputs.names
         shapes = {key: tuple(value.shape[1:]) for key, value in obs.items() if key != "task"}
-        return match(self._inputs.config, shapes, self._inputs.rename, "the observation")
+        names, _ = match(self._inputs.trained, shapes, self._inputs.rename, self._inputs.name)
+        return names
+
+    def _take(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self.needs = inputs.needs
+        self.remarks = (*self._remarks, *inputs.remarks)
 
     def _frame(self, obs: Any, row: int, episode: Context, names: Mapping[str, str]) -> Any:
         """Preprocess one row, as LeRobot's loop over one env does."""
@@ -137,6 +153,7 @@ def make_policy(
     rename: str = "",
     conventions: str | Mapping[str, Convention] = "",
     models: Mapping[str, str] | None = None,
+    checked: Mapping[str, str] | None = None,
 ) -> LeRobotPolicy:
     """Make a policy of a checkpoint.
 
@@ -152,26 +169,26 @@ def make_policy(
         rename: The benchmark's names of features and the checkpoint's, `ours=theirs,...`.
         conventions: What it was trained with, `key=value,...`; before those of its `envhub.json`.
         models: The local directories of the models that the checkpoint names, by their names.
+        checked: What the host noted of the checkpoint's files: they must still be so.
 
     Raises:
         ContractError: The checkpoint cannot be loaded, or does not fit the benchmark.
     """
     batch, threads = _whole("batch", batch), _whole("threads", threads)
-    os.environ["HF_HUB_OFFLINE"] = "1"  # what is not there is an error, not a download
+    os.environ.update(dict.fromkeys(_OFFLINE, "1"))  # as long as this process lives
     logging.getLogger().setLevel(logging.WARNING)
-    torch = _import("torch")
-    torch.set_num_threads(threads)
-    place = Path(directory)
-    declared = {**read_sidecar(place), **read_conventions(conventions)}
-    config, remarks = _configure(torch, place, device, n_action_steps)
-    # Before the weights are loaded, which may be gigabytes.
-    inputs = fit(config, benchmark, observation_space, action_space, read_rename(rename))
-    check_batch(config, batch)
-    for field, local in replace_names(vars(config), models or {}).items():
-        setattr(config, field, local)
-    with _explaining(config.type):
-        policy, processors = _policy(place, config), _processors(place, config, models or {})
-    return LeRobotPolicy(policy, processors, inputs, batch, remarks, declared)
+    names = read_rename(rename)
+    return load_policy(
+        Path(directory),
+        batch=batch,
+        device=device,
+        n_action_steps=n_action_steps,
+        threads=threads,
+        conventions=conventions,
+        models=models or {},
+        checked=checked or {},
+        inputs_of=lambda trained: fit(trained, benchmark, observation_space, action_space, names),
+    )
 
 
 def load_policy(
@@ -181,30 +198,63 @@ def load_policy(
     device: str | None,
     n_action_steps: int | None,
     threads: int | None,
-    rename: Mapping[str, str],
     conventions: str | Mapping[str, Convention],
+    models: Mapping[str, str],
+    checked: Mapping[str, str],
+    inputs_of: Callable[[Trained], Inputs],
 ) -> LeRobotPolicy:
-    """Make a policy of a checkpoint in a program of the user, for any benchmark.
+    """Make a policy of a checkpoint, in a process of its own or in a program of the user.
 
-    The arguments are those of `make_policy`, and checked.
+    The arguments are those of `make_policy`, and checked; `inputs_of` returns how the inputs of
+    what was trained are read, or raises that they do not fit.
 
     Raises:
         ContractError: The checkpoint cannot be loaded.
     """
+    contents = read_contents(directory)
+    declared = {**contents.conventions, **read_conventions(conventions)}
     torch = _import("torch")
     if threads is not None:
         torch.set_num_threads(threads)
-    declared = {**read_sidecar(directory), **read_conventions(conventions)}
-    config, remarks = _configure(torch, directory, device, n_action_steps)
-    check_batch(config, batch)
-    inputs = Inputs(config, rename, "the observation", {}, None)
-    with _explaining(config.type):
-        made = _policy(directory, config), _processors(directory, config, {})
+    with offline(), private_copy(contents, checked, models) as place:
+        config, remarks = _configure(torch, place, contents, device, n_action_steps)
+        _refuse_defaults(config, models)
+        # Before the weights are loaded, which may be gigabytes.
+        inputs = inputs_of(read_trained(place, config))
+        check_batch(config, batch)
+        with _explaining(config.type):
+            made = _policy(place, config), _processors(place, config, contents)
     return LeRobotPolicy(*made, inputs, batch, remarks, declared)
 
 
+@contextmanager
+def offline() -> Iterator[None]:
+    """Let nothing be fetched while a checkpoint is loaded: what is not there is an error."""
+    constants = _import("huggingface_hub.constants")  # reads the variables when it is imported
+    variables = {name: os.environ.get(name) for name in _OFFLINE}
+    before = constants.HF_HUB_OFFLINE
+    os.environ.update(dict.fromkeys(_OFFLINE, "1"))
+    _set_offline(constants, value=True)
+    try:
+        yield
+    finally:
+        _set_offline(constants, value=before)
+        for name, value in variables.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _set_offline(constants: Any, *, value: bool) -> None:
+    constants.HF_HUB_OFFLINE = value
+    hub = sys.modules.get("transformers.utils.hub")
+    if hasattr(hub, "_is_offline_mode"):
+        vars(hub)["_is_offline_mode"] = value
+
+
 def fit(
-    config: Any,
+    trained: Trained,
     benchmark: Benchmark,
     observation_space: Any,
     action_space: Any,
@@ -215,20 +265,20 @@ def fit(
     Raises:
         ContractError: It was trained for something else.
     """
-    _check_actions(config, action_space, benchmark.name)
-    check_state(config, benchmark, rename)
+    remarks = check_trained(trained, benchmark, action_space.shape, rename)
     # What a benchmark's own conversion makes is known once an env is made.
     space = None if benchmark.lerobot else observation_space
-    return compare(config, space, rename, benchmark.name)
+    inputs = compare(trained, space, rename, benchmark.name)
+    return replace(inputs, remarks=(*remarks, *inputs.remarks))
 
 
 def _configure(
-    torch: Any, directory: Path, device: str | None, steps: int | None
+    torch: Any, place: Path, contents: Contents, device: str | None, steps: int | None
 ) -> tuple[Any, tuple[str, ...]]:
     """Return the checkpoint's configuration, with the user's changes, and remarks about it."""
-    raw = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    _refuse(raw, directory)
-    config = _config(directory, raw)
+    raw = contents.config
+    _refuse_relative(contents)
+    config = _config(place, raw)
     remarks: tuple[str, ...] = ()
     asked = device or raw.get("device") or "cpu"
     config.device = _available(torch, asked)
@@ -243,28 +293,32 @@ def _configure(
     return config, remarks
 
 
-def _refuse(raw: dict[str, Any], directory: Path) -> None:
+def _refuse_relative(contents: Contents) -> None:
     """Refuse checkpoints that would not be evaluated as they were trained."""
-    if raw.get("use_peft"):
-        raise ContractError(
-            "The checkpoint holds PEFT adapters for another model. Merge them into the model and "
-            "save that."
-        )
-    steps = json.loads((directory / _PROCESSORS[0]).read_text(encoding="utf-8")).get("steps", [])
     relative = [
         step
-        for step in steps
-        if "relative" in str(step.get("registry_name", ""))
-        and (step.get("config") or {}).get("enabled", True)
+        for step in contents.processors[PROCESSORS[0]]["steps"]
+        if "relative" in step["registry_name"] and step.get("config", {}).get("enabled", True)
     ]
-    if raw.get("use_relative_actions") or relative:
+    if contents.config.get("use_relative_actions") or relative:
         raise ContractError(
             "The checkpoint's actions are relative to the state, and LeRobot's own loops disagree "
             "about which one; EnvHub does not evaluate such checkpoints yet."
         )
 
 
-def _config(directory: Path, raw: dict[str, Any]) -> Any:
+def _refuse_defaults(config: Any, models: Mapping[str, str]) -> None:
+    """Refuse a configuration that leaves the name of a model to LeRobot, which nobody fetched."""
+    for field in sorted(FIELDS & {*vars(config)}):
+        value = getattr(config, field)
+        if isinstance(value, str) and value not in models.values():
+            raise ContractError(
+                f"The checkpoint's config.json has no {field}, and LeRobot would take {value}. "
+                f'Write "{field}": "{value}" into it.'
+            )
+
+
+def _config(directory: Path, raw: Mapping[str, Any]) -> Any:
     configs = _import("lerobot.configs.policies")
     _import("lerobot.policies.factory")  # registers the types
     try:
@@ -341,36 +395,21 @@ def _shortened(line: str) -> str:
     return f"{head}: {', '.join(listed[:_SHOWN])}{more}"
 
 
-def _processors(directory: Path, config: Any, models: Mapping[str, str]) -> tuple[Any, Any]:
+def _processors(directory: Path, config: Any, contents: Contents) -> tuple[Any, Any]:
     factory = _import("lerobot.policies.factory")
-    before, after = (_overrides(directory / name, models) for name in _PROCESSORS)
     # EnvHub renames before, with names that were compared with the benchmark's.
     changes = {
         "rename_observations_processor": {"rename_map": {}},
         "device_processor": {"device": config.device},
     }
-    for name, change in changes.items():
-        if name in before:
-            before[name] |= change
+    steps = {step["registry_name"] for step in contents.processors[PROCESSORS[0]]["steps"]}
     made: tuple[Any, Any] = factory.make_pre_post_processors(
         config,
         str(directory),
-        preprocessor_overrides={name: change for name, change in before.items() if change},
-        postprocessor_overrides={name: change for name, change in after.items() if change},
+        preprocessor_overrides={name: changes[name] for name in changes if name in steps},
+        postprocessor_overrides={},
     )
     return made
-
-
-def _overrides(file: Path, models: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Return the settings of each step that are not to be those of the file."""
-    changes: dict[str, dict[str, Any]] = {}
-    for step in json.loads(file.read_text(encoding="utf-8")).get("steps", []):
-        settings = step.get("config") or {}
-        change: dict[str, Any] = {**replace_names(settings, models)}
-        if "trust_remote_code" in settings:
-            change["trust_remote_code"] = False
-        changes.setdefault(str(step.get("registry_name")), {}).update(change)
-    return changes
 
 
 def _version() -> str:
@@ -390,16 +429,6 @@ def _set_steps(config: Any, steps: int) -> None:
     if steps > longest:
         raise ContractError(f"n_action_steps={steps}: the checkpoint predicts {longest} actions.")
     config.n_action_steps = steps
-
-
-def _check_actions(config: Any, space: Any, name: str) -> None:
-    feature = config.output_features.get("action")
-    shape = tuple(feature.shape) if feature else None
-    if shape != space.shape:
-        raise ContractError(
-            f"The checkpoint's actions have the shape {shape}, and those of {name} {space.shape}: "
-            "it was trained for something else."
-        )
 
 
 def _whole(name: str, value: object) -> int:

@@ -9,10 +9,13 @@ from envhub.arguments import check_path, check_whole
 from envhub.conventions import Convention
 from envhub.errors import RuntimeUnavailable, UsageError
 from envhub.runtime.pythons import installed_here
-from envhub_lerobot.checkpoint import read_checkpoint
-from envhub_lerobot.features import read_rename
+from envhub_lerobot.checkpoint import Checkpoint, read_checkpoint
+from envhub_lerobot.features import Inputs, check_statistics, read_rename
+from envhub_lerobot.model_files import Model, Use, obtain_model
+from envhub_lerobot.models import read_names
 from envhub_lerobot.policy import LeRobotPolicy, load_policy
 from envhub_lerobot.provider import describe_loaded
+from envhub_lerobot.trained import Trained
 
 _BESIDE = (3, 12)
 """The first Python for which there is a LeRobot that can share an environment with EnvHub: 0.6."""
@@ -27,6 +30,7 @@ def load_lerobot_policy(
     threads: int | None = None,
     rename: Mapping[str, str] | str | None = None,
     conventions: Mapping[str, Convention] | str | None = None,
+    models: Mapping[str, str | Path] | None = None,
 ) -> LeRobotPolicy:
     """Load a checkpoint of LeRobot as a policy, in this process.
 
@@ -44,9 +48,12 @@ def load_lerobot_policy(
             `ours=theirs,...`.
         conventions: What it was trained with, as a mapping or as `key=value,...`; before those of
             its `envhub.json`.
+        models: The local directory of each model that the checkpoint names, by its name. Nothing
+            is fetched.
 
     Raises:
-        UsageError: There is no checkpoint, or an argument cannot be meant.
+        UsageError: There is no checkpoint, an argument cannot be meant, or a model has no
+            directory.
         RuntimeUnavailable: This environment has no LeRobot.
         ContractError: The checkpoint cannot be loaded.
     """
@@ -59,6 +66,7 @@ def load_lerobot_policy(
         raise UsageError(f"device must be text such as 'cuda:0', found {device!r}.")
     threads = None if threads is None else check_whole("threads", threads, 1, 65536)
     names = _names(rename)
+    found = _models(checkpoint, {} if models is None else models)
     _check_lerobot(place)
     policy = load_policy(
         checkpoint.directory,
@@ -66,11 +74,46 @@ def load_lerobot_policy(
         device=device,
         n_action_steps=n_action_steps,
         threads=threads,
-        rename=names,
         conventions=conventions or "",
+        models={name: str(model.directory) for name, model in found.items()},
+        checked=checkpoint.checked,
+        inputs_of=lambda trained: _any_inputs(trained, names),
     )
-    policy.provided = describe_loaded(checkpoint)
+    policy.provided = describe_loaded(checkpoint, found)
     return policy
+
+
+def _any_inputs(trained: Trained, names: Mapping[str, str]) -> Inputs:
+    """Take observations that nobody has compared with the checkpoint yet."""
+    check_statistics(trained)
+    return Inputs(trained, names, "the observation", {}, None)
+
+
+def _models(checkpoint: Checkpoint, places: Mapping[str, str | Path]) -> dict[str, Model]:
+    """Return the files of the models that a checkpoint names; data only, as on the command line."""
+    if not isinstance(places, Mapping):
+        raise UsageError(f"models must be a mapping of names to directories, found {places!r}.")
+    uses = read_names(checkpoint)
+    if unknown := [name for name in places if name not in uses]:
+        raise UsageError(
+            f"models: the checkpoint does not name {unknown[0]!r}. It names: "
+            f"{', '.join(uses) or 'nothing'}."
+        )
+    if missing := [name for name in uses if name not in places]:
+        line = ", ".join(f"{name!r}: DIRECTORY" for name in missing)
+        raise UsageError(
+            f"The checkpoint names the model {missing[0][:100]!r} ({uses[missing[0]].where}), "
+            "which is not fetched here. Say where its files are: "
+            f"load_lerobot_policy(..., models={{{line}}})"
+        )
+    return {name: _model(name, place, uses[name]) for name, place in places.items()}
+
+
+def _model(name: str, place: str | Path, use: Use) -> Model:
+    directory = check_path("models", place)
+    if directory is None or not directory.is_dir():
+        raise UsageError(f"models: {place} is not a directory. Check the path of {name}.")
+    return obtain_model(name, directory.resolve(), use, private=False, progress=lambda _: None)
 
 
 def _names(rename: Mapping[str, str] | str | None) -> dict[str, str]:

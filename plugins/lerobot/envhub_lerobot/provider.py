@@ -51,9 +51,9 @@ def provide(rest: str, wanted: Wanted) -> ProvidedPolicy:
     )
 
 
-def describe_loaded(checkpoint: Checkpoint) -> ProvidedInfo:
-    """Return what a run records of a checkpoint that a program loaded: its files alone."""
-    files, details = describe(checkpoint, {})
+def describe_loaded(checkpoint: Checkpoint, models: Mapping[str, Model]) -> ProvidedInfo:
+    """Return what a run records of a checkpoint that a program loaded."""
+    files, details = describe(checkpoint, models)
     version = metadata.version(_PACKAGE)
     return ProvidedInfo(
         scheme="lerobot", package=_PACKAGE, version=version, files=files, details=details
@@ -87,4 +87,5 @@ def _factory_args(
     given = {name: value for name, value in args.items() if name != ARGUMENT}
     places = {name: str(model.directory) for name, model in models.items()}
     named: dict[str, Argument] = {ARGUMENT: places} if places else {}
-    return {"directory": str(checkpoint.directory), **given, **named}
+    checked = dict(checkpoint.checked)
+    return {"directory": str(checkpoint.directory), **given, **named, "checked": checked}

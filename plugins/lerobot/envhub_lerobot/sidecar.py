@@ -14,19 +14,21 @@ _KEYS = ("conventions",)
 _MAX_BYTES = 2**20
 
 
-def read_sidecar(directory: Path) -> dict[str, Convention]:
-    """Return the conventions that a checkpoint's `envhub.json` declares; none without the file.
+def parse_sidecar(path: Path, data: bytes) -> dict[str, Convention]:
+    """Return the conventions that a checkpoint's `envhub.json` declares.
+
+    Args:
+        path: Its path, for errors.
+        data: Its bytes.
 
     Raises:
         ContractError: The file is something else.
     """
-    path = directory / SIDECAR
     try:
-        with path.open("rb") as file:
-            content = json.loads(file.read(_MAX_BYTES))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, RecursionError) as exc:
+        if len(data) > _MAX_BYTES:
+            raise ValueError("it is too large")
+        content = json.loads(data)
+    except (ValueError, RecursionError) as exc:
         raise ContractError(f"{path} cannot be read as JSON: {exc}.") from exc
     if not isinstance(content, dict):
         raise ContractError(f'{path} is not a JSON object such as {{"conventions": {{}}}}.')

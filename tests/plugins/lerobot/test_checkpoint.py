@@ -8,6 +8,7 @@ import sys
 import pytest
 from envhub_lerobot.checkpoint import find_checkpoint
 from envhub_lerobot.provider import provide
+from envhub_lerobot.reading import private_copy, read_contents
 from support.paths import ASSETS
 
 import envhub
@@ -21,15 +22,26 @@ from envhub.errors import (
 from envhub.policies.provider import Wanted
 
 WEIGHTS = (2).to_bytes(8, "little") + b"{}"
-STEPS = json.dumps({"name": "p", "steps": [{"registry_name": "device_processor", "config": {}}]})
+STATE = "policy_preprocessor_step_0_normalizer.safetensors"
+
+
+def steps(*entries):
+    """The JSON of a processor."""
+    return json.dumps({"name": "p", "steps": entries}).encode()
+
+
 GOOD = {
     "config.json": b'{"type": "act"}',
     "model.safetensors": WEIGHTS,
-    "policy_preprocessor.json": STEPS.encode(),
-    "policy_postprocessor.json": STEPS.encode(),
-    "policy_preprocessor_step_0_normalizer.safetensors": WEIGHTS,
+    "policy_preprocessor.json": steps(
+        {"registry_name": "normalizer_processor", "config": {"eps": 1e-8}, "state_file": STATE}
+    ),
+    "policy_postprocessor.json": steps({"registry_name": "device_processor", "config": {}}),
+    STATE: WEIGHTS,
     "README.md": b"# A checkpoint",
 }
+READ = ("config.json", "policy_preprocessor.json", "policy_postprocessor.json", STATE)
+"""Read at once, and compared by their hashes."""
 
 
 @pytest.fixture
@@ -56,7 +68,10 @@ def test_a_checkpoint_is_the_hashes_of_its_files(checkpoint, monkeypatch):
         assert find_checkpoint(text) == found
     assert find_checkpoint(f"lerobot:{found.place}") == found
     answer = provide("./checkpoint", Wanted(args={"batch": 8}))
-    assert answer.factory_args == {"directory": str(place), "batch": 8}
+    checked = dict(found.checked)
+    assert answer.factory_args == {"directory": str(place), "batch": 8, "checked": checked}
+    assert checked.pop("model.safetensors").startswith(f"stat:{len(WEIGHTS)}:")
+    assert checked == {name: found.files[name] for name in GOOD if name in READ}
     assert (answer.place, answer.args, answer.files) == (str(place), {"batch": 8}, found.files)
 
 
@@ -68,8 +83,13 @@ def test_a_changed_file_has_another_hash(checkpoint):
     assert find_checkpoint(f"lerobot:{place}").files != before
 
 
-def named_class(name):
-    return json.dumps({"steps": [{"class": name}]}).encode()
+def step(name, state=None, **config):
+    entry = {"registry_name": name, "config": config}
+    return steps(entry if state is None else {**entry, "state_file": state})
+
+
+def config(**fields):
+    return json.dumps({"type": "act", **fields}).encode()
 
 
 @pytest.mark.parametrize(
@@ -105,9 +125,9 @@ def named_class(name):
         ({"policy_postprocessor.json": None}, ContractError, ["no policy_postprocessor.json"]),
         ({"policy_preprocessor.json": b'{"steps": 3}'}, ContractError, ["no list of steps"]),
         (
-            {"policy_postprocessor.json": named_class("os.system")},
+            {"policy_postprocessor.json": steps({"class": "os.system"})},
             ContractError,
-            ["names a Python class, 'os.system'", "registered steps"],
+            ['names a Python class, "os.system"', "registered steps"],
         ),
     ],
 )
@@ -115,6 +135,102 @@ def test_checkpoints_that_are_none(checkpoint, files, error, words):
     with pytest.raises(error) as caught:
         find_checkpoint(f"lerobot:{checkpoint(files=files)}")
     assert [word for word in words if word not in str(caught.value)] == []
+
+
+PRE, POST, CONFIG = "policy_preprocessor.json", "policy_postprocessor.json", "config.json"
+DEEP = [[[[[[[[[[[[[[[[["x"]]]]]]]]]]]]]]]]]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        (
+            PRE,
+            step("reward_classifier_processor", pretrained_path="/tmp/planted"),
+            ['policy_preprocessor.json has the step "reward_classifier_processor", which is not'],
+        ),
+        (POST, step("reward_classifier_processor", pretrained_path="planted"), ["has the step"]),
+        (POST, step("action_tokenizer_processor", trust_remote_code=True), ["has the step"]),
+        (PRE, step("groot_eagle_encode_v3", tokenizer_assets_repo="a/b"), ["has the step"]),
+        (PRE, step("\x1b[31m"), ['has the step "\\u001b[31m"']),
+        (
+            PRE,
+            step("tokenizer_processor", trust_remote_code=True),
+            ['step tokenizer_processor has the field "trust_remote_code", which is not one'],
+        ),
+        (PRE, step("normalizer_processor", stats={}), ['has the field "stats"']),
+        (PRE, step("device_processor", device="../x"), ['has "../x" for device, which it cannot']),
+        (PRE, step("device_processor", device=3), ["has 3 for device"]),
+        (PRE, step("normalizer_processor", eps="1"), ['has "1" for eps']),
+        (PRE, step("rename_observations_processor", rename_map={"/a": "b"}), ["for rename_map"]),
+        (PRE, step("rename_observations_processor", rename_map=DEEP), ["for rename_map"]),
+        (PRE, step("device_processor", state=f"../checkpoint/{STATE}"), ["names the state file"]),
+        (PRE, step("device_processor", state="/etc/passwd"), ["names the state file"]),
+        (PRE, step("device_processor", state="absent.safetensors"), ["not a file of the check"]),
+        (PRE, step("device_processor", state="model.safetensors"), ["names the state file"]),
+        (PRE, step("device_processor", state=CONFIG), ["names the state file"]),
+        (PRE, steps({"registry_name": "device_processor", "hook": 1}), ['has the key "hook"']),
+        (PRE, steps({"registry_name": "device_processor", "config": []}), ["not an object"]),
+        (PRE, steps(*[{"registry_name": "device_processor"}] * 33), ["33 steps; 32 at most"]),
+        (CONFIG, config(later="./planted"), ['has "./planted" for later, which could name a file']),
+        (CONFIG, config(later={"a": [{"b": "owner/repo"}]}), ['has "owner/repo" for later']),
+        (CONFIG, config(later={"~root": 1}), ['has "~root" for later']),
+        (CONFIG, config(attn_implementation="a/kernel"), ["for attn_implementation"]),
+        (CONFIG, config(tokenizer_name=["a/b"]), ['has "a/b" for tokenizer_name']),
+        (CONFIG, config(use_peft=True), ["holds PEFT adapters for another model"]),
+        ("adapter_config.json", b'{"base_model_name_or_path": "/x"}', ["holds PEFT adapters"]),
+    ],
+)
+def test_checkpoints_that_are_more_than_data(checkpoint, name, content, words):
+    place = checkpoint(files={name: content})
+    for load in (find_checkpoint, envhub.load_lerobot_policy):
+        with pytest.raises(ContractError) as caught:
+            load(f"lerobot:{place}" if load is find_checkpoint else place)
+        said = str(caught.value)
+        assert [word for word in words if word not in said] == []
+        assert said.isprintable()
+
+
+def test_fields_that_only_training_reads_are_left_out(checkpoint):
+    fields = {"repo_id": "me/mine", "pretrained_path": "/home/me/x", "output_dir": "./out"}
+    place = checkpoint(files={CONFIG: config(chunk_size=8, license=None, **fields)})
+    assert find_checkpoint(f"lerobot:{place}")
+    assert read_contents(place).config == {"type": "act", "chunk_size": 8}
+
+
+@pytest.mark.parametrize("name", [CONFIG, PRE, STATE, "model.safetensors"])
+def test_a_file_that_changes_after_it_was_checked(checkpoint, name):
+    found = find_checkpoint(f"lerobot:{checkpoint()}")
+    contents = read_contents(found.directory)
+    with private_copy(contents, found.checked, {}) as copy:
+        assert sorted(path.name for path in copy.iterdir()) == sorted(found.checked)
+        assert copy.stat().st_mode & 0o077 == 0
+    assert not copy.exists()
+    path = found.directory / name
+    data, times = path.read_bytes(), path.stat()
+    path.write_bytes(data + b" " if path.suffix == ".json" else data[:-2] + b"[]")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # as somebody would who hides it
+    changed = rf"{name} changed while it was loaded; run the command again\."
+    with (
+        pytest.raises(ContractError, match=changed),
+        private_copy(read_contents(found.directory), found.checked, {}),
+    ):
+        pass
+
+
+def test_weights_that_change_while_they_are_loaded(checkpoint):
+    found = find_checkpoint(f"lerobot:{checkpoint()}")
+    contents, weights = read_contents(found.directory), found.directory / "model.safetensors"
+
+    def load():
+        with private_copy(contents, found.checked, {}) as copy:
+            weights.rename(weights.with_name("old"))
+            weights.write_bytes(b"other")
+            assert (copy / weights.name).read_bytes() == WEIGHTS  # what was opened, not the name
+            weights.with_name("old").write_bytes(b"!")
+
+    with pytest.raises(ContractError, match=r"model.safetensors changed while it was loaded"):
+        load()
 
 
 @pytest.mark.parametrize(
@@ -169,7 +285,7 @@ def test_a_checkpoint_that_can_move(publish, revision):
 
 def test_pickles_of_the_hub_are_never_fetched(publish, tmp_path):
     files = {**GOOD, "pytorch_model.bin": b"pickled"}
-    del files["model.safetensors"], files["policy_preprocessor_step_0_normalizer.safetensors"]
+    del files["model.safetensors"], files[STATE]
     with pytest.raises(SourceUnavailable, match=r"has pytorch_model.bin, a pickle, which can run"):
         find_checkpoint(f"lerobot:user/checkpoint@{publish(files)}")
     assert not list(tmp_path.glob("cache/**/*.bin"))
@@ -202,11 +318,34 @@ def test_a_program_without_lerobot(checkpoint):
         ({"device": 1}, "device must be text such as 'cuda:0', found 1"),
         ({"rename": ["a"]}, r"rename must be a mapping of names to names, found \['a'\]"),
         ({"rename": {"a": 1}}, "rename must be a mapping of names to names, found {'a': 1}"),
+        ({"models": ["a"]}, r"models must be a mapping of names to directories, found \['a'\]"),
+        ({"models": {"a": "."}}, "the checkpoint does not name 'a'. It names: nothing."),
     ],
 )
 def test_wrong_arguments_of_a_program(checkpoint, arguments, words):
     with pytest.raises(UsageError, match=words):
         envhub.load_lerobot_policy(checkpoint(), **arguments)
+
+
+def test_a_program_says_where_models_are(checkpoint, tmp_path):
+    place = checkpoint(files={CONFIG: config(vlm_model_name="maker/vlm", load_vlm_weights=False)})
+    line = r"load_lerobot_policy\(\.\.\., models={'maker/vlm': DIRECTORY}\)"
+    with pytest.raises(
+        UsageError, match=rf"'maker/vlm' \(vlm_model_name of config.json\), .*{line}"
+    ):
+        envhub.load_lerobot_policy(place)
+    with pytest.raises(
+        UsageError, match=r"absent is not a directory\. Check the path of maker/vlm"
+    ):
+        envhub.load_lerobot_policy(place, models={"maker/vlm": tmp_path / "absent"})
+    (tmp_path / "vlm").mkdir()
+    (tmp_path / "vlm/tokenizer.json").write_text("{}")
+    (tmp_path / "vlm/code.py").write_text("raise SystemExit")
+    with pytest.raises(ContractError, match=r"has code.py, which is code"):
+        envhub.load_lerobot_policy(place, models={"maker/vlm": tmp_path / "vlm"})
+    (tmp_path / "vlm/code.py").unlink()
+    with pytest.raises(RuntimeUnavailable, match="has no LeRobot"):
+        envhub.load_lerobot_policy(place, models={"maker/vlm": tmp_path / "vlm"})
 
 
 def test_a_program_that_names_no_checkpoint(tmp_path):

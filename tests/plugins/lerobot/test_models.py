@@ -123,9 +123,16 @@ def test_the_process_gets_directories_instead_of_names(checkpoint, vlm):
         "directory": str(found.directory),
         "threads": 1,
         "models": {VLM: place},
+        "checked": dict(found.checked),
     }
-    fields = {"vlm_model_name": VLM, "tokenizer_name": "other/one", "repo_id": VLM, "padding": 3}
-    assert replace_names(fields, {VLM: place}) == {"vlm_model_name": place}
+    fields = {"vlm_model_name": VLM, "tokenizer_name": None, "padding": 3}
+    replaced = {**fields, "vlm_model_name": place}
+    assert replace_names("config.json", fields, {VLM: place}) == replaced
+    for name in ("other/one", "", "relative", "/etc"):
+        with pytest.raises(
+            ContractError, match=rf"'{name}' \(tokenizer_name of config.json\), and"
+        ):
+            replace_names("config.json", {**fields, "tokenizer_name": name}, {VLM: place})
 
 
 def test_another_commit_is_another_question(checkpoint, vlm, hub, tmp_path):
@@ -205,6 +212,8 @@ CODE = '{"AutoModel": "evil/code--modeling.Model"}'
         (f'{{"auto_map": {CODE}}}', "names code of another repository (auto_map)"),
         (f'{{"auto_m\\u0061p": {CODE}}}', "names code of another repository (auto_map)"),
         (f'{{"image": [{{"auto_map": {CODE}}}]}}', "names code of another repository (auto_map)"),
+        ('{"auto_map": {"AutoModel": "/tmp/planted/code.Model"}}', "names code of another"),
+        ('{"auto_map": {"AutoModel": ["sub/code.Model", null]}}', "names code of another"),
         ("{", "config.json cannot be read as JSON"),
         ("[" * 100_000, "config.json cannot be read as JSON"),
         ('{"auto_map": {"AutoModel": "modeling.Model"}}', None),  # there is no such file
@@ -220,6 +229,15 @@ def test_code_of_a_further_repository(checkpoint, hub, description, words):
     with pytest.raises(ContractError) as caught:
         obtain_models(found, {"models": f"{VLM}@{commit}"})
     assert words in str(caught.value)
+
+
+def test_a_model_that_names_a_further_one(checkpoint, hub, tmp_path):
+    """transformers would load the model of `base_model_name_or_path` in its stead."""
+    hub.create(VLM)
+    commit = hub.commit(VLM, {"adapter_config.json": b'{"base_model_name_or_path": "/planted"}'})
+    found = checkpoint({"vlm_model_name": VLM, "load_vlm_weights": False})
+    with pytest.raises(ContractError, match=r"maker/vlm has adapter_config.json: it holds PEFT"):
+        obtain_models(found, {"models": f"{VLM}@{commit}"})
 
 
 def test_too_many_names(checkpoint, hub, tmp_path):

@@ -9,9 +9,17 @@ import subprocess
 import sys
 
 import pytest
+from envhub_lerobot.contents import STEPS
 from support import lerobot_runs
 from support.lerobot_runs import WALK, actions, lerobots_own, made_once
-from support.needs import lerobot_python, needs_lerobot, needs_metaworld
+from support.needs import (
+    lerobot_python,
+    needs_lerobot,
+    needs_metaworld,
+    needs_newest_lerobot,
+    newest_lerobot_python,
+)
+from support.paths import TESTS
 
 import envhub
 from envhub.errors import ExitCode, RunDirectoryError
@@ -128,11 +136,102 @@ def test_checkpoints_that_are_refused(answer, name, words):
     assert "\n" not in said
 
 
+@pytest.mark.parametrize("kind", ["act", "diffusion"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("state", "config.json says 6 numbers for observation.state, its statistics 4:"),
+        ("no action", "has no statistics for action: it would return numbers that are normalized."),
+        ("no state", "has no statistics for observation.state: it would read numbers that are not"),
+        ("third", "observation.images.third is missing."),
+        ("wide", "observation.image has another shape: make the benchmark's (3, 32, 32)"),
+    ],
+)
+def test_rows_of_the_table_for_policies_that_cannot_pad(answer, kind, name, words):
+    """`test_features.py` has all rows, without LeRobot."""
+    assert words in answer["refusals"][f"{kind} {name}"]
+
+
+@pytest.mark.parametrize("kind", ["act", "diffusion"])
+def test_cameras_under_the_names_of_training(answer, kind):
+    assert answer["renamed"][kind] == {
+        "equal": True,
+        "remarks": ["Cameras as in training: top is image."],
+    }
+
+
 def test_a_tokenizer_that_is_not_there(answer):
     said = answer["refusals"]["tokenizer"]
-    lacking = ("A checkpoint of type act needs more packages: ", "needs files that are not here: ")
-    assert any(words in said for words in lacking), said  # by whether there is transformers
+    named = "names the model 'tests/absent' (tokenizer_name of policy_preprocessor.json)"
+    assert named in said
+    assert "--policy-arg models=NAME=DIRECTORY" in said
     assert "\n" not in said
+
+
+# Checkpoints that would be more than data
+
+NAMES_MODEL = "The checkpoint names the model "
+
+
+@pytest.mark.parametrize(
+    ("attack", "words"),
+    [
+        ("classifier", 'has the step "reward_classifier_processor", which is not one that EnvHub'),
+        ("relative classifier", 'has the step "reward_classifier_processor", which is not one'),
+        ("state file", 'names the state file "../evil/x.safetensors", which is not a file of'),
+        ("weights as state", 'names the state file "model.safetensors"'),
+        ("field", 'step device_processor has the field "hook", which is not one that EnvHub loads'),
+        ("path", 'has {"a": "/etc"} for rename_map, which it cannot be.'),
+        ("tokenizer", NAMES_MODEL),
+        ("class", 'step device_processor has the key "module", which EnvHub does not know.'),
+        ("config", "for later_path, which could name a file or a repository."),
+        ("config name", 'has "owner/repo" for later_name, which could name a file or a repository'),
+        ("encoder", NAMES_MODEL),
+    ],
+)
+def test_a_checkpoint_that_leads_to_code(answer, attack, words):
+    """Where the policy is made, whatever the host has checked, and in a program."""
+    for said in answer["attacks"][attack]:
+        assert words in said
+        assert "\n" not in said
+    assert not answer["attacks"]["ran"]
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "policy_preprocessor.json", "policy_preprocessor", "model.safetensors"]
+)
+def test_a_file_that_is_swapped_between_check_and_load(answer, name):
+    said = answer["attacks"][f"swap {name}"]
+    assert said.endswith(" changed while it was loaded; run the command again.")
+
+
+def test_weights_that_change_while_lerobot_reads_them(answer):
+    said = answer["attacks"]["during"]
+    assert said.endswith("model.safetensors changed while it was loaded; run the command again.")
+
+
+NOT_YET = {
+    "absolute_actions_processor", "evo1_action_processor", "evo1_pad_action_processor",
+    "evo1_pad_state_processor", "fastwam_action_toggle_processor", "relative_actions_processor",
+    "vla_jepa_binarize_gripper", "vla_jepa_clip_actions", "vla_jepa_pre_snap_gripper",
+}  # fmt: skip
+"""Steps that LeRobot has since 0.4.4."""
+
+
+@pytest.mark.parametrize(
+    ("python", "absent"),
+    [
+        pytest.param(lerobot_python, NOT_YET, marks=needs_lerobot),
+        pytest.param(newest_lerobot_python, set(), marks=needs_newest_lerobot),
+    ],
+)
+def test_the_list_of_steps_is_lerobots(python, absent):
+    script = TESTS / "support/lerobot_steps.py"
+    done = subprocess.run([python(), script], check=True, capture_output=True, text=True)
+    registered = json.loads(done.stdout)
+    assert {*STEPS} - {*registered} == absent
+    for name in {*STEPS} - absent:
+        assert {*STEPS[name]} <= {*registered[name]}, name
 
 
 def test_a_checkpoint_that_is_refused_ends_the_command(made, answer, tmp_path):
@@ -244,5 +343,5 @@ def test_a_resumed_run_is_the_same_and_compares_the_checkpoint(made, answer, tmp
     (out / "episodes.jsonl").write_text("".join(lines[:3]))
     with (tmp_path / "act/config.json").open("a") as file:
         file.write("\n")
-    with pytest.raises(RunDirectoryError, match=r"file of the checkpoint config.json that"):
+    with pytest.raises(RunDirectoryError, match=r"file of the policy config.json that"):
         lerobot_runs.evaluate(tmp_path / "act", out, workers=2, resume=True)

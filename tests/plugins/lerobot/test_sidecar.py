@@ -5,7 +5,7 @@ import json
 import pytest
 from envhub_lerobot.checkpoint import find_checkpoint
 from envhub_lerobot.provider import provide
-from envhub_lerobot.sidecar import read_sidecar
+from envhub_lerobot.reading import read_contents
 
 from envhub.errors import ContractError, UsageError
 from envhub.policies.provider import Wanted
@@ -27,14 +27,14 @@ def place(tmp_path):
 
 
 def test_a_checkpoint_without_one(place):
-    assert read_sidecar(place) == {}
+    assert read_contents(place).conventions == {}
     assert "envhub.json" not in find_checkpoint(f"lerobot:{place}").files
 
 
 def test_conventions_of_a_checkpoint(place):
     declared = {"conventions": {"gripper": "width", "control_hz": 20}}
     (place / "envhub.json").write_text(json.dumps(declared))
-    assert read_sidecar(place) == {"gripper": "width", "control_hz": 20.0}
+    assert read_contents(place).conventions == {"gripper": "width", "control_hz": 20.0}
     assert "envhub.json" in find_checkpoint(f"lerobot:{place}").files  # so that resuming compares
 
 

@@ -1,0 +1,131 @@
+"""The verdict of an episode that was played again: how it went, compared with its record. Pure."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from envhub.evaluation.replay import first_difference
+from envhub.records import EpisodeRecord
+from envhub.wire.values import Array
+
+VerdictName = Literal[
+    "tampered", "missing", "different", "drifted", "equivalent", "not checked", "identical"
+]
+ORDER: tuple[VerdictName, ...] = (
+    "tampered", "missing", "different", "drifted", "equivalent", "not checked", "identical",
+)  # fmt: skip
+"""The verdicts, the worst first."""
+AGAIN = "its error occurred again"
+"""The reason of an episode whose error is confirmed."""
+_RELATIVE, _ABSOLUTE = 1e-6, 1e-9
+"""How far rewards of equivalent episodes are apart; other kernels of OpenBLAS gave 2e-16."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of one episode."""
+
+    task: str
+    episode: int
+    verdict: VerdictName
+    reason: str = ""
+    """What was found, unless it is identical."""
+    step: int | None = None
+    """The first step that differs, from 1."""
+
+
+def judge(
+    recorded: EpisodeRecord,
+    again: EpisodeRecord,
+    recorded_steps: Array | None,
+    steps: Array | None,
+) -> Verdict:
+    """Compare an episode with how it went again."""
+
+    def verdict(name: VerdictName, reason: str = "", step: int | None = None) -> Verdict:
+        return Verdict(recorded.task, recorded.episode, name, reason, step)
+
+    if recorded.error is not None:
+        return verdict(*_judge_error(recorded, again, recorded_steps, steps))
+    if again.error is not None:
+        return verdict("different", f"here an error ended it: {again.error.message}")
+    if again.trace == recorded.trace:
+        for name in ("out_of_bounds", "description"):
+            one, other = getattr(recorded, name), getattr(again, name)
+            if one != other:
+                return verdict("tampered", f"its {name} is {one}, and here it is {other}")
+        return verdict("identical")
+    step = first_difference(recorded_steps, steps)
+    reason = _describe_step(step, recorded_steps, steps)
+    if again.success != recorded.success or again.end != recorded.end:
+        outcome = f"{_outcome(recorded)} recorded, {_outcome(again)} here"
+        return verdict("different", ", ".join(filter(None, (outcome, reason))), step)
+    same = (again.steps, again.success_step) == (recorded.steps, recorded.success_step)
+    if same and _are_close(recorded_steps, steps):
+        return verdict("equivalent", reason, step)
+    return verdict("drifted", reason, step)
+
+
+def _judge_error(
+    recorded: EpisodeRecord,
+    again: EpisodeRecord,
+    recorded_steps: Array | None,
+    steps: Array | None,
+) -> tuple[VerdictName, str, int | None]:
+    """Compare the steps before an error; after them the last action was repeated to the end.
+
+    The action that met the error is not stored, so an error that does not occur again may still
+    have been one.
+    """
+    assert recorded.error is not None
+    count = recorded.steps
+    if again.steps < count:
+        how = f"an error ended it: {again.error.message}" if again.error else _outcome(again)
+        reason = f"an error ended it after {count} steps; here after {again.steps}: {how}"
+        return "different", reason, again.steps + 1
+    if again.error is None and again.steps == count:
+        return "different", f"here it ended without an error: {_outcome(again)}", count
+    begun = None if steps is None else steps[:count]
+    step = first_difference(recorded_steps, begun)
+    if step is not None and not _are_close(recorded_steps, begun):
+        return "drifted", _describe_step(step, recorded_steps, begun), step
+    if recorded.error.where == "policy":
+        return "not checked", "an error of the policy ended it, which its actions do not show", None
+    same = again.error is not None and again.error.type == recorded.error.type
+    if same and again.steps == count:
+        return "not checked", AGAIN, None
+    return "not checked", "the error did not occur again", None
+
+
+def _describe_step(step: int | None, recorded: Array | None, again: Array | None) -> str:
+    if step is None:
+        return "other actions"
+    assert recorded is not None
+    assert again is not None
+    if step > min(len(recorded), len(again)):
+        return f"{len(recorded)} steps recorded, {len(again)} here"
+    one, other = recorded[step - 1], again[step - 1]
+    if one["reward"] != other["reward"]:
+        return f"from step {step} on (reward {one['reward']!s} recorded, {other['reward']!s} here)"
+    names = [name for name in ("success", "terminated", "truncated") if one[name] != other[name]]
+    words = ", ".join(f"{name} {_flag(one[name])} recorded" for name in names)
+    return f"from step {step} on ({words}, otherwise here)"
+
+
+def _flag(value: Any) -> str:
+    return {-1: "not reported", 0: "no", 1: "yes"}[int(value)]
+
+
+def _outcome(record: EpisodeRecord) -> str:
+    return f"{'success' if record.success else 'no success'} ({record.end})"
+
+
+def _are_close(recorded: Array | None, again: Array | None) -> bool:
+    if recorded is None or again is None or len(recorded) != len(again):
+        return False
+    flags = all(
+        np.array_equal(recorded[name], again[name])
+        for name in ("success", "terminated", "truncated")
+    )
+    return flags and np.allclose(recorded["reward"], again["reward"], _RELATIVE, _ABSOLUTE)
