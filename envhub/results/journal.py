@@ -24,7 +24,7 @@ from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from msgspec import ValidationError, convert
+from msgspec import convert
 
 from envhub.errors import RunDirectoryError
 from envhub.files import open_regular, write_whole
@@ -427,7 +427,7 @@ def record_from_json(content: object, number: int = -1) -> EpisodeRecord:
     values = {_KEYS.get(key, key): value for key, value in content.items()}
     try:
         return convert({**values, "number": number}, EpisodeRecord)
-    except ValidationError as exc:
+    except ValueError as exc:  # msgspec's own, or a name that UTF-8 cannot encode
         raise ValueError(describe(exc).replace("return_", "return")) from exc
 
 

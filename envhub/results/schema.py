@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import ValidationError, convert
+from msgspec import convert
 
 from envhub.errors import RunDirectoryError
 from envhub.results import format1
@@ -28,14 +28,14 @@ def parse_run(content: Mapping[str, Any], directory: Path) -> RunInfo:
         if content.get("format") == 1:
             return format1.upgrade(content)
         return convert(content, RunInfo)
-    except ValidationError as exc:
+    except ValueError as exc:  # msgspec's own, or a name that UTF-8 cannot encode
         raise RunDirectoryError(
             f"{directory}/run.json is damaged, or of another version of EnvHub: "
             f"{describe(exc)}. Restore the file, or start a new run in another directory."
         ) from exc
 
 
-def describe(error: ValidationError) -> str:
+def describe(error: ValueError) -> str:
     """Say in one line what is wrong, and in which field; a value can have any length."""
     problem, _, place = str(error).partition(" - at ")
     field = place.replace("`", "").replace("$.", "").removeprefix("$")

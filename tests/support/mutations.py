@@ -45,10 +45,10 @@ def change_record(place: Path, draw: random.Random) -> str:
     index = draw.randrange(len(lines))
     try:
         content = json.loads(lines[index])
-    except (ValueError, RecursionError):
+        said = _change(content, draw)
+        line = _text(content, draw)
+    except (ValueError, RecursionError):  # of an earlier change
         return "no record"
-    said = _change(content, draw)
-    line = _text(content, draw)
     lines[index : index + draw.randrange(2)] = [line] * draw.choice((1, 1, 1000))
     _write(path, "\n".join(lines) + "\n")
     return f"line {index}: {said}"
@@ -146,10 +146,10 @@ def _change_json(path: Path, draw: random.Random) -> str:
         return f"no {path.name}"
     try:
         content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        said = [_change(content, draw) for _ in range(draw.choice((1, 1, 1, 4)))]
+        _write(path, _text(content, draw))
+    except (ValueError, RecursionError):  # of an earlier change
         return f"no {path.name}"
-    said = [_change(content, draw) for _ in range(draw.choice((1, 1, 1, 4)))]
-    _write(path, _text(content, draw))
     return f"{path.name}: {', '.join(said)}"
 
 
