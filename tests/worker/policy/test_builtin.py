@@ -24,7 +24,7 @@ SPACES = [
 @pytest.mark.parametrize("make", [make_random, make_zero])
 def test_builtin_policies_act_in_every_space(space, make):
     runner = PolicyCaller(make(None, None, space), LEAVES, space)
-    assert runner.facts == facts_of(policy(placement="worker", needs=()), LEAVES)
+    assert runner.facts == facts_of(policy(placement="worker", needs=(), batch="any"), LEAVES)
     episodes = [context(seed) for seed in range(4)]
     for episode in episodes:
         runner.start(episode)
