@@ -1,15 +1,12 @@
 """Planned and recorded episodes. Plain data."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta
+from envhub.values import Count, Seconds
 
 Status = Literal["ok", "env_error", "policy_error", "timeout", "worker_died"]
 End = Literal["success", "terminated", "truncated", "error"]
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""Bounded where it is read: of a larger one, no float can be made."""
-Seconds = Annotated[float, Meta(ge=0, le=1e300)]
 
 
 @dataclass(frozen=True, slots=True)
