@@ -32,7 +32,8 @@ def made_once(factory: pytest.TempPathFactory, script: str, *arguments: object) 
     """
     top = factory.getbasetemp()
     parent = top.parent if "PYTEST_XDIST_WORKER" in os.environ else top
-    place = parent / Path(script).stem
+    name = "-".join((Path(script).stem, *(Path(str(each)).name for each in arguments)))
+    place = parent / name
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "answer.json").exists():
