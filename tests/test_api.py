@@ -86,7 +86,7 @@ def test_suites_and_tasks_are_chosen(options, expected):
     [
         ({"tasks": ["tree"]}, UnknownName, "No task is called 'tree'. Did you mean 'three'?"),
         ({"suites": ["smal"]}, UnknownName, "No suite is called 'smal'. Did you mean 'small'"),
-        ({"n_envs": 0}, UsageError, "n_envs must be a whole number of at least 1, found 0."),
+        ({"n_envs": 0}, UsageError, "n_envs must be a whole number from 1 to 4096, found 0."),
         ({"n_envs": "2"}, UsageError, "found '2'."),
         ({"autoreset_mode": "never"}, ValueError, "never"),
     ],

@@ -103,8 +103,8 @@ def test_a_wrong_argument_is_named(tmp_path, monkeypatch, changes, said):
     ("changes", "said"),
     [
         ({"ref": 3}, "ref must be text or a path, found 3."),
-        ({"n_envs": 0}, "n_envs must be a whole number of at least 1, found 0."),
-        ({"n_envs": "2"}, "n_envs must be a whole number of at least 1, found '2'."),
+        ({"n_envs": 0}, "n_envs must be a whole number from 1 to 4096, found 0."),
+        ({"n_envs": "2"}, "n_envs must be a whole number from 1 to 4096, found '2'."),
         ({"tasks": [1]}, "tasks must be text or a list of texts, found 1."),
         ({"env_args": {"x": b""}}, "env_args['x'] must be a finite number"),
         ({"limits": 3}, "limits must be a Limits"),
