@@ -165,7 +165,7 @@ def test_a_record_with_another_type(tmp_path, field):
         (5, "it is not a JSON object"),
         ({**RECORD, "task": "else"}, "episode 0 of task 'else' is not in the plan"),
         ({**RECORD, "episode": 2}, "episode 2 of task 'near' is not in the plan"),
-        ({**RECORD, "episode": -1}, "episode -1 of task 'near' is not in the plan"),
+        ({**RECORD, "episode": -1}, "episode: Expected `int` >= 0"),
         ({**RECORD, "seed": 1}, "its seed is 1, and the plan's is 0"),
         ({**RECORD, "suite": "long"}, "its suite is 'long', and the plan's is 'short'"),
         ({**RECORD, "return": "x"}, "return: Expected `float`, got `str`"),
