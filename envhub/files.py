@@ -40,7 +40,7 @@ def _home(own: str, shared: str, default: str) -> Path:
 
 def advise_on_space(error: OSError, variable: str) -> str:
     """Return what to do about a directory of EnvHub's that cannot be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return f"Free some space there, or set {variable} to another directory."
     return f"Set {variable} to a directory that you can write to."
 

@@ -305,7 +305,8 @@ def test_what_cannot_be_stored(hub, tmp_path, problem):
         limit = ("prlimit", f"--fsize={2**20}")
     done = run("eval", ref, "--trust-remote-code", command=[*limit, *ENVHUB])
     assert done.returncode == 6, done.stderr
-    assert f"me/env cannot be stored in {home}: {problem}. Free some space, or" in done.stderr
+    advice = "Set ENVHUB_CACHE_DIR to" if problem == "File exists" else "Free some space there"
+    assert f"me/env cannot be stored in {home}: {problem}. {advice}" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(home.glob("sources/*/*"))
 

@@ -1,9 +1,7 @@
 """Benchmarks on interpreters that were built for them, with real uv and real workers."""
 
 import json
-import os
 import re
-import shutil
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -280,18 +278,6 @@ def test_an_upgrade_of_envhub_does_not_end_a_run(real_runtimes, gadget, tmp_path
         RunDirectoryError, match=r"begun with EnvHub 0\.1\.0, .* of EnvHub 0\.2\.0\."
     ):
         resume_run(tmp_path / "run", 1, _Watcher())
-
-
-def test_a_runtime_that_0_1_0_built_is_used(real_runtimes, gadget, tmp_path, monkeypatch):
-    built = decide(gadget)
-    home = tmp_path / "home"
-    shutil.copytree(os.environ["ENVHUB_HOME"], home, symlinks=True)
-    former = home / "runtimes" / built.former_key
-    (home / "runtimes" / built.key).rename(former)
-    monkeypatch.setenv("ENVHUB_HOME", str(home))
-    monkeypatch.setattr(uv, "find_uv_bin", lambda: pytest.fail("uv was looked for"))
-    again = decide(gadget)
-    assert (again.key, again.python) == (built.key, str(former / "venv/bin/python"))
 
 
 class _Watcher:

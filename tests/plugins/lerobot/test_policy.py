@@ -222,7 +222,7 @@ NOT_YET = {
     ("python", "absent"),
     [
         pytest.param(lerobot_python, NOT_YET, marks=needs_lerobot),
-        pytest.param(newest_lerobot_python, set(), marks=needs_newest_lerobot),
+        pytest.param(newest_lerobot_python, set(), marks=[needs_newest_lerobot, pytest.mark.soak]),
     ],
 )
 def test_the_list_of_steps_is_lerobots(python, absent):
