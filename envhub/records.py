@@ -1,9 +1,13 @@
 """Planned and recorded episodes. Plain data."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from envhub.values import Count, Seconds
+from msgspec import Meta
+
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+"""Bounded where it is read: of a larger one, no float can be made."""
+Seconds = Annotated[float, Meta(ge=0, le=1e300)]
 
 Status = Literal["ok", "env_error", "policy_error", "timeout", "worker_died"]
 End = Literal["success", "terminated", "truncated", "error"]

@@ -19,7 +19,8 @@ import envhub
 from envhub.conventions import Convention
 from envhub.declarations import NAME
 from envhub.options import Argument, Limits, SandboxKind
-from envhub.values import Count, Seconds, find_value_problem
+from envhub.records import Count, Seconds
+from envhub.values import find_value_problem
 
 FORMAT: Literal[2] = 2
 """The layout that is written; format 1 is read by `results.format1`."""

@@ -4,9 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Literal
 
 from envhub.conventions import Convention
 from envhub.declarations import Benchmark
@@ -185,7 +183,8 @@ class PolicySource:
 
 Placement = Literal["process", "worker"]
 PolicyFormat = Literal["raw", "lerobot"]
-Batch = Annotated[int, Meta(ge=1, le=65536)] | Literal["any"]
+MAX_BATCH = 65536
+Batch = int | Literal["any"]
 """The rows of every call of a policy; "any": as many as wait."""
 
 
@@ -219,3 +218,8 @@ class PolicyFacts:
     """What it was trained with."""
     declares_batch: bool = True
     """Whether `batch` is the policy's own, not the default."""
+
+    def __post_init__(self) -> None:
+        # Also where a policy's process says it.
+        if self.batch != "any" and not 1 <= self.batch <= MAX_BATCH:
+            raise ValueError(f"a policy cannot have a batch of {self.batch}")

@@ -2,13 +2,6 @@
 
 import math
 import re
-from typing import Annotated
-
-from msgspec import Meta
-
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""Bounded where it is read: of a larger one, no float can be made."""
-Seconds = Annotated[float, Meta(ge=0, le=1e300)]
 
 MAX_DEPTH = 16
 """Lists and mappings within each other; messages allow 32."""

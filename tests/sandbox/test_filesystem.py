@@ -167,7 +167,9 @@ class TestFiles:
         """
         sandbox.python = str(home / "bin/python")
         paths = [str(home / name) for name in (*names, "pyvenv.cfg")]
-        *secrets, own = sandbox.run(program, given=paths)
+        found = sandbox.run(program, given=paths)
+        assert isinstance(found, list), found
+        *secrets, own = found
         assert set(secrets) <= {"FileNotFoundError", "PermissionError"}, secrets
         assert own.startswith("home = ")
 

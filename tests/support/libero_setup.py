@@ -41,7 +41,9 @@ def assets() -> Path:
         if not place.is_dir():
             fresh = CACHE / f"unpacked-{os.getpid()}"
             with tarfile.open(archive()) as packed:
-                packed.extractall(fresh, filter="data")
+                # Python 3.11.4 is the first with filters; the archive is ours.
+                with_filter = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+                packed.extractall(fresh, **with_filter)
             (fresh / "libero-assets").rename(place)
             fresh.rmdir()
     return place
