@@ -10,6 +10,7 @@ would look, every CHUNK steps, digests of what the cameras showed and of what is
 
 import hashlib
 import json
+import logging
 import os
 import sys
 import tempfile
@@ -62,8 +63,12 @@ def import_own(assets: str) -> Any:
     import libero.libero
 
     libero.libero._assets_path_cache = assets
-    from libero.libero.envs import OffScreenRenderEnv
-
+    # robosuite logs to one file in /tmp, which may be another user's.
+    opened, logging.FileHandler = logging.FileHandler, lambda *_, **__: logging.NullHandler()
+    try:
+        from libero.libero.envs import OffScreenRenderEnv
+    finally:
+        logging.FileHandler = opened
     return OffScreenRenderEnv
 
 
