@@ -5,10 +5,12 @@ import gc
 import importlib
 import importlib.util
 import json
+import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -150,9 +152,20 @@ def import_libero(assets: Path) -> Path:
         choose_backend()  # robosuite loads GL when it is imported
     else:
         _import_robosuite()
-    importlib.import_module("libero.libero.envs")
-
+    with _without_log_file():
+        importlib.import_module("libero.libero.envs")
     return folder
+
+
+@contextmanager
+def _without_log_file() -> Iterator[None]:
+    """Let robosuite, while it is imported, open no log in /tmp, which another user may own."""
+    opened = logging.FileHandler
+    vars(logging)["FileHandler"] = lambda *_, **__: logging.NullHandler()
+    try:
+        yield
+    finally:
+        vars(logging)["FileHandler"] = opened
 
 
 @cache
