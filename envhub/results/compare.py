@@ -1,5 +1,6 @@
 """Two runs held against each other, task by task. Nothing is run; the records are read."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from envhub.results.paired import (
     welch,
 )
 from envhub.results.run import Run, open_run
+from envhub.text import pluralize
 
 ALPHA = 0.05
 """A difference counts as shown below this p-value."""
@@ -218,11 +220,15 @@ def compare_groups(a: Sequence[Run], b: Sequence[Run]) -> GroupComparison:
     training and not of these checkpoints alone.
 
     Raises:
-        UsageError: A group has fewer than two runs, a run is incomplete or has no rate, or the runs
-            did not play the same tasks under the same conditions.
+        UsageError: A group has fewer than two runs, a run is named twice, is incomplete or has no
+            rate, or the runs did not play the same tasks under the same conditions.
     """
     if min(len(a), len(b)) < 2:
         raise UsageError("A group needs at least two runs: envhub compare A1 A2 -- B1 B2.")
+    places = Counter(run.directory.resolve() for run in (*a, *b))
+    for place, count in places.items():
+        if count > 1:  # it would count as independent evidence, with no variance between them
+            raise UsageError(f"{place} is named {count} times: each run counts once.")
     for run in (*a, *b):
         check_comparable(a[0].run_info, run.run_info)
         if set(run.run_info.plan.tasks) != set(a[0].run_info.plan.tasks):
@@ -248,13 +254,13 @@ def _settled_rate(run: Run) -> float:
     """The overall rate of a run whose every episode counts."""
     summary = run.summary()
     lost = run.planned - summary.overall.n
-    if lost or summary.overall.rate is None:
+    if lost:
         raise UsageError(
-            f"{run.directory} has {lost} episodes without a result, so its rate is not settled. "
-            f"Finish it: envhub eval --resume {run.directory}"
-            if lost
-            else f"{run.directory} reports no success, so it has no rate."
+            f"{run.directory} has {pluralize(lost, 'episode')} without a result, so its rate is "
+            f"not settled. Finish it: envhub eval --resume {run.directory}"
         )
+    if summary.overall.rate is None:
+        raise UsageError(f"{run.directory} reports no success, so it has no rate.")
     return summary.overall.rate
 
 

@@ -1,6 +1,7 @@
 """`envhub compare`: two real runs, the sentences below the table, and the exit codes."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,8 @@ def runs(tmp_path_factory):
             *("--workers", 0, "--out", place / name, *more),
         )
         assert answer.code == 0, answer.err
+    for name in ("still", "random"):
+        shutil.copytree(place / name, place / f"{name}-2")
     return place
 
 
@@ -142,12 +145,12 @@ def test_a_verdict_that_the_interval_does_not_share_is_explained(verdict, ci_low
 
 def test_groups_of_runs(runs):
     answer = envhub(
-        "compare", runs / "still", runs / "still", "--", runs / "random", runs / "still"
+        "compare", runs / "still", runs / "still-2", "--", runs / "random", runs / "random-2"
     )
     assert answer.code == 0, answer.err
     assert [line[:3] for line in answer.out.splitlines()[:4]] == ["A: ", "A: ", "B: ", "B: "]
-    assert "No difference is shown between the groups A and B" in answer.out
-    words = (runs / "still", runs / "still", "--", runs / "random", runs / "still", "--json")
+    assert "Nothing is shown" in answer.out  # copies: their rates do not vary
+    words = (runs / "still", runs / "still-2", "--", runs / "random", runs / "random-2", "--json")
     content = json.loads(envhub("compare", *words).out)
     assert {"rates_a", "rates_b", "difference", "ci_low", "degrees", "p", "verdict"} <= set(content)
 
@@ -157,9 +160,13 @@ def test_groups_of_runs(runs):
     [
         (("still",), "Name two runs, or two groups with -- between them; found 1"),
         (("still", "random", "still"), "found 3"),
-        (("still", "--", "random", "random"), "A group needs at least two runs"),
-        (("still", "still", "--", "seeded", "seeded"), "The runs differ in --seed (0, 5)"),
-        (("still", "still", "--", "random", "random", "--unpaired"), "take no option but --json"),
+        (("still", "--", "random", "random-2"), "A group needs at least two runs"),
+        (("still", "still-2", "--", "random", "seeded"), "The runs differ in --seed (0, 5)"),
+        (("still", "still", "--", "random", "random-2"), "still is named 2 times: each run counts"),
+        (
+            ("still", "still-2", "--", "random", "random-2", "--unpaired"),
+            "take no option but --json",
+        ),
     ],
 )
 def test_wrong_groups(runs, words, said):
