@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from envhub.records import EpisodeRecord as EpisodeRecord
     from envhub.results.compare import Comparison as Comparison
     from envhub.results.compare import compare as compare
+    from envhub.results.merge import merge_runs as merge_runs
     from envhub.results.report.page import report as report
     from envhub.results.run import Run as Run
     from envhub.results.run import open_run as open_run
@@ -54,6 +55,7 @@ _HOMES = {
     "hookimpl": "envhub.hookspecs",
     "load_lerobot_policy": "envhub.policies.lerobot",
     "make_env": "envhub.api",
+    "merge_runs": "envhub.results.merge",
     "normalize": "envhub.wire.normalize",
     "open_run": "envhub.results.run",
     "replay": "envhub.api",

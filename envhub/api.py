@@ -1,6 +1,7 @@
 """The functions that `import envhub` offers to programs."""
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
@@ -34,6 +35,7 @@ from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.replay import Replay
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, start_run
+from envhub.evaluation.shard import parse_shard
 from envhub.evaluation.verify import SAMPLE, Question, Verification, verify_run
 from envhub.evaluation.videos import replay_episode
 from envhub.host.loading import LazySpec, describe
@@ -153,6 +155,7 @@ def evaluate(
     on_episode: Callable[[EpisodeRecord], object] | None = None,
     controls: Iterable[str] = (),
     ignore_conventions: bool = False,
+    shard: str | None = None,
     **source: Unpack[SourceKeywords],
 ) -> Run:
     """Evaluate a policy on a benchmark, as `envhub eval` does.
@@ -188,6 +191,7 @@ def evaluate(
             run's directory: `zero`, `random`, or those of the benchmark.
         ignore_conventions: Run a policy whose conventions differ from the benchmark's, and record
             that.
+        shard: The share of the episodes that is played here, such as "3/16"; `merge` joins them.
         **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
             `runtime` and the others of `envhub.options.SourceKeywords`.
 
@@ -218,6 +222,7 @@ def evaluate(
         options=_source_options("evaluate", source),
         controls=check_names("controls", controls),
         ignore_conventions=check_flag("ignore_conventions", ignore_conventions),
+        shard=None if shard is None else parse_shard(shard, os.environ),
     )
     check_function("progress", progress)
     check_function("on_episode", on_episode)
@@ -404,7 +409,7 @@ class _Callbacks:
         """The records with an error."""
 
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
-        self._done, self._total = done, len(plan.episodes)
+        self._done, self._total = done, len(run.run_info.numbers)
         self._show()
 
     def recorded(self, record: EpisodeRecord) -> None:

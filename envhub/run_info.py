@@ -6,7 +6,7 @@ What two contents must agree in is said once, at the field: `Agree`. Plain data,
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -31,6 +31,7 @@ that its trace could change, raises it: a run is never continued by another gene
 
 Purpose = Literal["resume", "compare", "protocol"]
 
+MAX_SHARDS = 100_000
 MAX_EPISODES = 1_000_000
 """The episodes of a run: more would need weeks, and their plan gigabytes."""
 
@@ -289,6 +290,42 @@ class MachineInfo(Info, frozen=True, kw_only=True):
     gl_devices: list[int]
 
 
+class ShardInfo(Info, frozen=True, kw_only=True):
+    """The share of the plan that a run plays: the episodes of one machine among several."""
+
+    index: Positive
+    """From 1."""
+    of: Positive
+
+    def __post_init__(self) -> None:
+        if not self.index <= self.of <= MAX_SHARDS:
+            raise ValueError(f"there is no shard {self.index}/{self.of}")
+
+    def numbers(self, planned: int) -> range:
+        """Return the numbers of its episodes: neighbours in the plan, so that it has few tasks."""
+        first, end = ((i * planned) // self.of for i in (self.index - 1, self.index))
+        return range(first, end)
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.of}"
+
+
+class PartInfo(Info, frozen=True, kw_only=True):
+    """Episodes of a run that were played elsewhere: in a shard, or before the run moved."""
+
+    name: str
+    """That of the directory they came from."""
+    created: str
+    envhub: str
+    machine: Count
+    """The index of its machine among `machines`."""
+    numbers: list[tuple[Count, Count]]
+    """The first and the last of each row of neighbours."""
+
+    def __contains__(self, number: int) -> bool:
+        return any(first <= number <= last for first, last in self.numbers)
+
+
 class ProtectionInfo(Info, frozen=True, kw_only=True):
     """How the benchmark's code was confined."""
 
@@ -325,6 +362,11 @@ class RunInfo(Info, frozen=True, kw_only=True):
     limits: LimitsInfo
     retries: Count
     protocol: str
+    shard: Annotated[ShardInfo | None, Agree("resume", words="--shard")] = None
+    parts: list[PartInfo] = []
+    """Where the episodes of a merged run were played; those in none of them, on `machine`."""
+    machines: list[MachineInfo | None] = []
+    """Those of the parts, each once."""
     seal: str | None
 
     def __post_init__(self) -> None:
@@ -334,6 +376,8 @@ class RunInfo(Info, frozen=True, kw_only=True):
             raise ValueError(f"created is not a time: {exc}") from exc
         if year not in _YEARS:
             raise ValueError(f"created is not a time of a run: it is in the year {year}")
+        if any(part.machine >= len(self.machines) for part in self.parts):
+            raise ValueError("a part names a machine that is not there")
 
     @classmethod
     def begin(
@@ -348,6 +392,7 @@ class RunInfo(Info, frozen=True, kw_only=True):
         limits: Limits,
         retries: int,
         ignore_conventions: bool = False,
+        shard: ShardInfo | None = None,
     ) -> "RunInfo":
         """Return the content of a run that begins now."""
         info = cls(
@@ -364,6 +409,7 @@ class RunInfo(Info, frozen=True, kw_only=True):
             limits=LimitsInfo(**asdict(limits)),
             retries=retries,
             protocol="",
+            shard=shard,
             seal=None,
         )
         return replace(info, protocol=hash_protocol(info))
@@ -391,7 +437,48 @@ class RunInfo(Info, frozen=True, kw_only=True):
             created=before.created,
             policy=policy,
             conventions=conventions,
+            parts=before.parts,
+            machines=before.machines,
         )
+
+    def moved(self, now: "RunInfo", played: Iterable[int]) -> "RunInfo":
+        """Return the content with the machine that plays the rest, if that is another one.
+
+        Args:
+            now: What this machine would say of a run that begins now.
+            played: The numbers of the episodes that have a record.
+        """
+        if self.machine == now.machine:
+            return self
+        rest = [number for number in played if not any(number in part for part in self.parts)]
+        if not rest:
+            return replace(self, machine=now.machine)
+        machines = self.machines
+        if self.machine not in machines:
+            machines = [*machines, self.machine]
+        part = PartInfo(
+            name="",
+            created=self.created,
+            envhub=self.envhub,
+            machine=machines.index(self.machine),
+            numbers=to_rows(rest),
+        )
+        parts = [*self.parts, part]
+        return replace(self, machine=now.machine, parts=parts, machines=machines)
+
+    @property
+    def all_machines(self) -> list[MachineInfo | None]:
+        """The machines that the episodes were played on, each once."""
+        rows = (row for part in self.parts for row in part.numbers)
+        in_parts = sum(last - first + 1 for first, last in rows)
+        own = in_parts < self.plan.planned and self.machine not in self.machines
+        return [*self.machines, *([self.machine] if own else [])]
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the episodes that the run plays: those of its shard, or all."""
+        planned = self.plan.planned
+        return range(planned) if self.shard is None else self.shard.numbers(planned)
 
     def finished(
         self,
@@ -422,6 +509,17 @@ class RunInfo(Info, frozen=True, kw_only=True):
         """Return plain data, as the file has it."""
         content: dict[str, Any] = to_builtins(self)
         return content
+
+
+def to_rows(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the first and the last of each row of neighbours."""
+    rows: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if rows and number == rows[-1][1] + 1:
+            rows[-1] = (rows[-1][0], number)
+        else:
+            rows.append((number, number))
+    return rows
 
 
 class Item(NamedTuple):

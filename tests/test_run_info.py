@@ -30,6 +30,7 @@ OTHER_OF = {
     "policy.kind": "object",
     "policy.sha256": "cd",
     "policy.path": None,
+    "shard": {"index": 1, "of": 2},
 }
 
 
@@ -52,7 +53,7 @@ def test_what_must_agree():
     assert question("compare") == compared
     assert question("protocol") == protocol
     assert question("resume") == protocol | {
-        *("benchmark.env_vars", "plan.suites", "plan.max_steps", "runtime.key"),
+        *("benchmark.env_vars", "plan.suites", "plan.max_steps", "runtime.key", "shard"),
         *(f"policy.{name}" for name in ("kind", "ref", "sha256", "imports", "args", "files")),
     }
 

@@ -32,6 +32,7 @@ COMMANDS = {
     "info": "Describe a benchmark: suites, tasks, horizons, observations.",
     "list": "List the installed benchmarks, or the tasks of one of them.",
     "lock": "Record the exact files and packages of a Hub reference.",
+    "merge": "Make one run of the shards of several machines.",
     "new": "Start a project for a benchmark or a policy.",
     "plugins": "Show the installed plugins and whether each can be used.",
     "publish": "Upload a benchmark to the Hub and print the reference to share.",

@@ -1,5 +1,6 @@
 """`envhub eval`: evaluate a policy on a benchmark."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.controls import play_controls
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
+from envhub.evaluation.shard import parse_shard
 from envhub.options import Argument, Processes, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.results.controls import parse_controls
@@ -130,6 +132,13 @@ from envhub.results.videos import first_episodes
 )
 @click.option("--resume", callback=local_path, metavar="DIR", help="Resume a run.")
 @click.option(
+    "--shard",
+    metavar="I/N|auto/N",
+    callback=lambda _ctx, _param, text: None if text is None else parse_shard(text, os.environ),
+    help="Play the I-th of N shares of the episodes, for `envhub merge`; auto: as SLURM's or "
+    "Kubernetes' variables say.",
+)
+@click.option(
     "--controls",
     metavar="NAME,...",
     callback=lambda _ctx, _param, text: () if text is None else parse_controls(text),
@@ -179,6 +188,7 @@ def command(
         envhub eval ./my_env --task reach-red,reach-blue --workers 4 --json
         envhub eval --resume runs/my_env-20260101-120000
         envhub eval ./my_env --policy ./policy.py --out result --continue
+        envhub eval ./my_env --policy ./policy.py --shard 3/16 --out parts/3
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     watcher = make_watcher(quiet=quiet)
     if videos is not None:

@@ -45,7 +45,7 @@ class Watcher:
     def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
         """Start to show progress: the engine is about to run."""
         self.run, self.engine = run, engine
-        self._total, self._before = len(plan.episodes), done
+        self._total, self._before = len(run.run_info.numbers), done
         self._began = self._shown = time.monotonic()
         signal.signal(signal.SIGINT, self._interrupt)
         self.begin()

@@ -15,7 +15,7 @@ from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results import table
 from envhub.results.controls import Control, read_controls
-from envhub.results.paste import describe_overridden, header, paste_line
+from envhub.results.paste import describe_overridden, describe_parts, header, paste_line
 from envhub.results.require import Requirement, failures
 from envhub.results.run import Run, open_run
 from envhub.results.summary import Summary, to_json
@@ -78,6 +78,8 @@ def show_run(run: Run, *, as_json: bool) -> None:
     click.echo(render(summary))
     for text in _first_errors(run):
         echo_error(printable(text))
+    if (parts := describe_parts(run.run_info)) is not None:
+        click.echo(f"\n{parts}")
     ignored = describe_overridden(run.run_info)
     if ignored is not None:
         click.echo(printable(f"\nConventions were ignored: {ignored}."))

@@ -62,6 +62,7 @@ def describe_run(
         limits=spec.limits,
         retries=request.retries,
         ignore_conventions=request.ignore_conventions,
+        shard=request.shard,
     )
 
 
@@ -93,6 +94,7 @@ def foresee(request: EvalRequest, files: Mapping[str, Any], before: RunInfo) -> 
         plan=plan,
         policy=policy,
         runtime=replace(before.runtime, worker=WORKER),
+        shard=request.shard,
     )
 
 

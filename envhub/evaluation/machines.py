@@ -1,20 +1,16 @@
 """How the machine of a run differs from this one. Pure."""
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
-from envhub.run_info import BenchmarkInfo, RunInfo
+from envhub.run_info import BenchmarkInfo, MachineInfo, RunInfo
 
 
 def compare_machines(recorded: RunInfo, here: RunInfo) -> Iterable[str]:
     """Yield what the last bits of a result can depend on, and differs from the run's machine."""
-    if recorded.machine is None:
-        yield "the run does not say what machine it was made on"
-    else:
-        for name in ("arch", "cpu", "flags", "libc", "openblas", "gl"):
-            old, new = getattr(recorded.machine, name), getattr(here.machine, name)
-            if old != new and None not in (old, new):
-                yield f"{name} {_words(old)} recorded, {_words(new)} here"
+    told = (_compare_machine(machine, here.machine) for machine in recorded.all_machines)
+    yield from dict.fromkeys(chain.from_iterable(told))
     yield from _compare_plugins(recorded.benchmark, here.benchmark)
     packages, ours = recorded.runtime.packages, here.runtime.packages
     for name in sorted({*packages, *ours}):
@@ -22,6 +18,16 @@ def compare_machines(recorded: RunInfo, here: RunInfo) -> Iterable[str]:
             yield f"{name} {packages.get(name, 'none')} recorded, {ours.get(name, 'none')} here"
     if recorded.runtime.python != here.runtime.python:
         yield f"Python {recorded.runtime.python} recorded, {here.runtime.python} here"
+
+
+def _compare_machine(recorded: MachineInfo | None, here: MachineInfo | None) -> Iterable[str]:
+    if recorded is None:
+        yield "the run does not say what machine it was made on"
+        return
+    for name in ("arch", "cpu", "flags", "libc", "openblas", "gl"):
+        old, new = getattr(recorded, name), getattr(here, name)
+        if old != new and None not in (old, new):
+            yield f"{name} {_words(old)} recorded, {_words(new)} here"
 
 
 def _compare_plugins(recorded: BenchmarkInfo, here: BenchmarkInfo) -> Iterable[str]:

@@ -78,7 +78,7 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
         policy=read_policy(policy.path or policy.ref, policy.args, _directory_of(policy.directory)),
         policy_python=policy.runtime.path if policy.runtime else None,
         suites=tuple(plan.suites),
-        tasks=tuple(task for tasks in plan.suites.values() for task in tasks),
+        tasks=tuple(f"{suite}/{task}" for suite, tasks in plan.suites.items() for task in tasks),
         episodes=plan.episodes,
         seed=plan.seed,
         max_steps=plan.max_steps,
@@ -87,6 +87,7 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
         retries=info.retries,
         ignore_conventions=info.conventions.ignore,
         out=directory,
+        shard=info.shard,
         options=SourceOptions(
             trust_remote_code=trust_remote_code,
             sandbox=info.protection.sandbox if benchmark.kind == "hub" else "auto",

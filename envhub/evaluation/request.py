@@ -14,6 +14,7 @@ from envhub.policies.kinds import Builtin, PolicyKind
 from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
+from envhub.run_info import ShardInfo
 from envhub.types import Batch
 
 
@@ -46,6 +47,8 @@ class EvalRequest:
     """Whether to run a policy that was trained with other conventions than the benchmark's."""
     controls: tuple[str, ...] = ()
     """Policies of EnvHub or of the benchmark that are to be played in the same episodes."""
+    shard: ShardInfo | None = None
+    """The share of the plan that is played here; None: all of it."""
     requirements: tuple[Requirement, ...] = ()
     """What the results must meet; that their names exist is known before the first episode."""
 

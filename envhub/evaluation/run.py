@@ -236,13 +236,19 @@ def _evaluate_in(
                 check_same(before.run_info, prepared.info, directory)
             records = journal.records(prepared.plan.episodes)
             missing = tuple(
-                e for e in prepared.plan.episodes if not _is_done(records.get(e.number))
+                episode
+                for episode in (prepared.plan.episodes[n] for n in prepared.info.numbers)
+                if not _is_done(records.get(episode.number))
             )
             if before is not None and (keep or (not missing and sealed is not None)):
                 run = replace(before, kept=None)
+                if missing and run.run_info.machine != prepared.info.machine:
+                    run = _write(run.run_info.moved(prepared.info, records), journal)
             else:
                 info = prepared.info
-                run = _write(info if sealed is None else info.continued(sealed), journal)
+                if sealed is not None:
+                    info = info.continued(sealed.moved(info, records))
+                run = _write(info, journal)
                 if run.run_info.seal is None:
                     watcher.message(_UNSEALED.format(key=key_path()))
             plugins = Plugins()
@@ -302,7 +308,7 @@ def _play_and_record(
         engine = started
         for problem in plugins.run_started(run):
             watcher.warning(problem)
-        done = len(prepared.plan.episodes) - len(missing)
+        done = len(prepared.info.numbers) - len(missing)
         watcher.started(run, prepared.plan, started, done)
 
     def on_record(record: EpisodeRecord, actions: Array | None, steps: Array | None) -> None:
@@ -319,7 +325,7 @@ def _play_and_record(
             on_record,
             on_start=on_start,
             on_poll=on_poll,
-            worked=len(missing) < len(prepared.plan.episodes),
+            worked=len(missing) < len(prepared.info.numbers),
         )
     finally:
         if engine is not None:
@@ -355,8 +361,9 @@ def _is_done(record: EpisodeRecord | None) -> bool:
 
 
 def _is_finished(run: Run) -> bool:
-    """Whether every planned episode was played without an error."""
-    return run.complete and all(map(_is_done, run.records()))
+    """Whether every episode that the run plays was played without an error."""
+    done = {record.number for record in run.records() if _is_done(record)}
+    return done.issuperset(run.run_info.numbers)
 
 
 def _is_left_over(directory: Path) -> bool:

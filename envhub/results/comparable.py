@@ -46,6 +46,38 @@ def check_same(before: RunInfo, now: RunInfo, directory: Path) -> None:
             raise _difference(words, old[words], value, directory)
 
 
+_OF_A_MACHINE = ("shard", "benchmark.env_args", "benchmark.env_vars", "policy.runtime.key")
+"""What must agree to continue a run, and may differ between machines that play it together."""
+
+
+def check_mergeable(a: RunInfo, b: RunInfo, place_a: Path, place_b: Path) -> None:
+    """Refuse two runs that do not play the same plan with the same policy.
+
+    Raises:
+        RunDirectoryError: They do not; names the first difference, with both values.
+    """
+    found = [
+        [
+            *(item for item in agreeing(info, "resume") if item.path not in _OF_A_MACHINE),
+            *(item for item in agreeing(info, "compare") if item.path == "benchmark.env_args"),
+        ]
+        for info in (a, b)
+    ]
+    if a.runtime.worker != b.runtime.worker:
+        raise RunDirectoryError(
+            f"{place_a} was played by EnvHub {a.envhub} and {place_b} by EnvHub {b.envhub}, whose "
+            "workers play episodes otherwise. Play all shards with one version."
+        )
+    second = {(item.path, item.words): item.value for item in found[1]}
+    for path, words, value in found[0]:
+        other = second.get((path, words))
+        if canonical(value) != canonical(other):
+            raise RunDirectoryError(
+                f"{place_a} and {place_b} do not belong together: they differ in "
+                f"{_describe(words, value, other)}. Merge runs of one command only."
+            )
+
+
 def _difference(words: str, old: Any, new: Any, directory: Path) -> RunDirectoryError:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         changed = {*map(canonical, old.items())} ^ {*map(canonical, new.items())}

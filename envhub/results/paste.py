@@ -40,9 +40,20 @@ def header(info: RunInfo, summary: Summary) -> str:
     """Return the line above the table: benchmark, policy, and whether the run is complete."""
     line, planned = summary.overall, info.plan.planned
     text = f"{info.benchmark.ref}, policy {describe_policy(info.policy)}"
+    if info.shard is not None:
+        text += f", shard {info.shard}"
     if line.n + line.errors < planned:
         text += f", incomplete: {line.n + line.errors} of {pluralize(planned, 'episode')}"
     return text
+
+
+def describe_parts(info: RunInfo) -> str | None:
+    """Return a sentence about the machines of a run; None if one machine played all of it."""
+    if not info.parts:
+        return None
+    kinds = {(machine.arch, machine.cpu) for machine in info.all_machines if machine is not None}
+    parts = pluralize(len(info.parts), "part")
+    return f"Played in {parts}, on {pluralize(len(kinds), 'kind')} of processor."
 
 
 def describe_policy(policy: PolicyInfo) -> str:

@@ -87,6 +87,9 @@ MANIFEST: dict[str, Any] = {
     "limits": {"start": 300.0, "reset": 120.0, "step": 60.0, "act": 120.0, "close": 5.0},
     "retries": 1,
     "protocol": "sha256:2",
+    "shard": None,
+    "parts": [],
+    "machines": [],
     "seal": None,
 }
 
