@@ -23,9 +23,10 @@ def make_recorded(out: Path, file: str = "env.py", *, log: Path | None = None, *
 def copy_recorded(source: Run, out: Path) -> Run:
     """Copy a run that others share, and seal it: the key of every test is another one."""
     shutil.copytree(source.directory, out)
-    manifest = read_run(out)
-    del manifest["seal"]
-    write_json(out / "run.json", seal(manifest))
+    for path in out.rglob("run.json"):  # those of controls, too
+        manifest = read_run(path.parent)
+        del manifest["seal"]
+        write_json(path, seal(manifest))
     return open_run(out)
 
 
