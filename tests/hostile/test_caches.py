@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.attacks import envhub
+from support.attacks import envhub, python
+from support.guards import takes_away
+from support.paths import TESTS
 from support.wheels import make_wheel
 
 from envhub import directories
@@ -132,6 +134,27 @@ def test_what_is_planted_in_a_built_directory_is_not_executed(place, folder, mod
     assert done.returncode == 0, done.stderr
     assert not marker.exists()
     assert done.stderr.count(f"{directory} is damaged: rebuilding it.") == 1
+
+
+UNCHECKED = """
+from support.guards import taken_away
+from envhub.cli import main
+
+with taken_away("caches"):
+    main()
+"""
+
+
+@takes_away("caches")
+def test_without_the_check_it_is(place):
+    """With it, the test above says what happens."""
+    marker = place / "marker"
+    [directory] = (p for p in (place / "cache/envhub/runtimes").iterdir() if p.is_dir())
+    plant(directory, "gadget.py", marker, compiled=False)
+    asked = ("eval", place / "bench", "--episodes", "1", "--workers", "1", "--out", place / "run")
+    done = python(UNCHECKED, *asked, PYTHONPATH=str(TESTS))
+    assert done.returncode == 0, done.stderr
+    assert marker.exists()
 
 
 def test_what_somebody_else_has_built_is_not_executed(place):

@@ -1,31 +1,34 @@
 """No guard is decoration: without it, and with everything else on, the attack succeeds.
 
-The table in `docs/security.md` is the list: each row names a removal below, which takes the row's
-rule away, in all the places where it is held, from a copy of the package. The product itself has
-no switch for that. The attacks are those of the other files here, and as harmless: a marker below a
-temporary directory, a planted secret, a port that the test opened.
+The table in `docs/security.md` is the list: each row names a removal of `support/guards.py`, which
+takes the row's rule away in all the places where it is held. A few rows are proven in the file that
+has the attack. The attacks are harmless: a marker below a temporary directory, a planted secret, a
+port or a process that the test opened.
 """
 
 import hashlib
 import itertools
 import json
+import os
 import re
 import shutil
 import socket
 import subprocess
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from envhub_localhub import faults
 from support.attacks import env_file, python
-from support.needs import needs_bubblewrap
-from support.paths import ASSETS, DOCS
+from support.guards import REMOVALS, Edit, Removal, takes_away
+from support.needs import needs_bubblewrap, needs_root
+from support.paths import ASSETS, DOCS, TESTS
 
 import envhub
 from envhub.files import set_writable
 from envhub.sources.store import file_ids
+from envhub.testing import LocalHub
 
 COMMAND = "from envhub.cli import main; main()"
 NUMBERS = itertools.count()
@@ -33,166 +36,6 @@ PACKAGE = Path(envhub.__file__).parent
 
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
-Test = Callable[..., None]
-
-
-@dataclass(frozen=True)
-class Edit:
-    """A text of the package, and what stands there once the rule is gone."""
-
-    file: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True)
-class Removal:
-    """What takes a row's rule away."""
-
-    edits: tuple[Edit, ...] = ()
-    by_sandbox: tuple[tuple[str, tuple[Edit, ...]], ...] = ()
-    """Where the sandboxes hold the rule in different ways."""
-    to_both: tuple[Edit, ...] = ()
-    """Made with the rule, too: a shorter time to wait, say."""
-
-    def of(self, sandbox: str | None) -> tuple[Edit, ...]:
-        return (*self.edits, *dict(self.by_sandbox).get(sandbox or "", ()))
-
-
-def edit(file: str, before: str, after: str = "") -> Removal:
-    return Removal((Edit(file, before, after),))
-
-
-STORE = "sources/store.py"
-HASHED = 'f"sha256:{hashlib.sha256(content).hexdigest()}"'
-
-REMOVALS = {
-    "consent": edit(
-        "sources/trust.py", '    return Refused("untrusted")', '    return Trusted("flag")'
-    ),
-    "where-code-runs": edit("loader.py", "    if confined and not _in_worker:", "    if False:"),
-    "answers": edit(
-        "wire/messages.py",
-        "    if taken > request.count or",
-        "    if False and taken > request.count or",
-    ),
-    "making": Removal(
-        (
-            Edit(
-                "host/worker.py", "min(now + self._limit, self._loading_ends)", "now + self._limit"
-            ),
-        ),
-        to_both=(Edit("host/worker.py", "_MOST_LOADING = 12", "_MOST_LOADING = 1"),),
-    ),
-    "variables": edit(
-        "sandbox/variables.py",
-        "if (name in _ALLOWED or name.startswith(_ALLOWED_PREFIXES)) and not _SECRET.search(name)",
-    ),
-    "network": Removal(
-        by_sandbox=(
-            (
-                "bubblewrap",
-                (Edit("sandbox/bubblewrap.py", '*(() if network else ("--unshare-net",)),', ""),),
-            ),
-            (
-                "landlock",
-                (
-                    Edit(
-                        "sandbox/inside.py",
-                        "            network=protection.network,\n            abi=abi,",
-                        "            network=True,\n            abi=abi,",
-                    ),
-                    Edit(
-                        "sandbox/seccomp.py",
-                        "    if not network:\n        rules = (*rules, *refuse",
-                        "    if False:\n        rules = (*rules, *refuse",
-                    ),
-                ),
-            ),
-        )
-    ),
-    "files": Removal(
-        by_sandbox=(
-            (
-                "bubblewrap",
-                (
-                    Edit(
-                        "sandbox/bubblewrap.py",
-                        '*("--bind", str(scratch), str(scratch), "--chdir", str(scratch)),',
-                        '*("--ro-bind", {top!r}, {top!r}, "--bind", str(scratch), str(scratch)),'
-                        '*("--chdir", str(scratch)),',
-                    ),
-                ),
-            ),
-            (
-                "landlock",
-                (Edit("sandbox/inside.py", "        landlock.restrict(", "        dict("),),
-            ),
-        )
-    ),
-    "terminal": Removal(
-        (
-            Edit("sandbox/bubblewrap.py", '"--new-session", ', ""),
-            Edit(
-                "process.py",
-                "pass_fds=tuple(pass_fds),\n                start_new_session=True,",
-                "pass_fds=tuple(pass_fds),",
-            ),
-        )
-    ),
-    "guard": Removal(
-        (
-            Edit(
-                "host/start.py",
-                '*("/usr/bin/env", "-i", *(f"{k}={v}" for k, v in guard_variables().items())),',
-                "",
-            ),
-            Edit(
-                "host/start.py", '"envhub.worker.guard", "-I", "-S"', '"envhub.worker.guard", "-S"'
-            ),
-        )
-    ),
-    "output": edit("errors.py", "if (c.isprintable() and c not in _INVISIBLE)", "if (True)"),
-    "requirements": Removal(
-        (
-            Edit("sources/requirements.py", "if requirement.url is not None or ", "if "),
-            Edit("runtime/resolve.py", '"--only-binary", ":all:", ', ""),
-        )
-    ),
-    "run-directories": edit(
-        "evaluation/recorded.py", "    if not is_sealed(content):", "    if False:"
-    ),
-    "stored-bytes": Removal(
-        (
-            Edit(
-                STORE,
-                "    if (sha256, tree_id) != (entry.sha256, entry.blob_id):",
-                "    if False:",
-            ),
-            Edit("loader.py", f"        if expected == {HASHED}:", "        if True:"),
-        )
-    ),
-    "commit": Removal(
-        (
-            Edit(STORE, '    if manifest.proof == "git":', "    if False:"),
-            Edit(STORE, "digest(content) != known.manifest", "False"),
-        )
-    ),
-}
-"""The rules of the table, by the names that its rows have."""
-
-PROVEN: set[str] = set()
-
-
-def takes_away(name: str) -> Callable[[Test], Test]:
-    """Say which row a test is for: `without` takes its rule away, and `intact` does not."""
-
-    def note(test: Test) -> Test:
-        PROVEN.add(name)
-        test.__dict__["takes_away"] = name
-        return test
-
-    return note
 
 
 @pytest.fixture
@@ -230,24 +73,30 @@ def intact(copy, removal) -> Run:
 def without(copy, removal, request, tmp_path) -> Run:
     """The command without the rule."""
     known = "sandbox" in request.fixturenames
-    edits = removal.of(request.getfixturevalue("sandbox") if known else None)
-    top = repr(str(tmp_path))
+    edits = removal.of(request.getfixturevalue("sandbox") if known else None, tmp_path)
     assert edits
-    return copy(
-        *(replace(edit, after=edit.after.replace("{top!r}", top)) for edit in edits),
-        *removal.to_both,
-    )
+    return copy(*edits, *removal.to_both)
 
 
-ROWS = re.findall(
-    r"^\|.*\| `([a-z-]+)` \|$", (DOCS / "security.md").read_text(encoding="utf-8"), re.MULTILINE
+RULES = re.findall(
+    r"^\| \*\*(.+?)\*\*.*\|([^|]*)\|$",
+    (DOCS / "security.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
 )
+"""Of each row the rule's name, and its last cell."""
 
 
 def test_every_row_of_the_table_is_taken_away():
-    assert ROWS
-    assert len(ROWS) == len(set(ROWS))
-    assert set(ROWS) == set(REMOVALS) == PROVEN
+    marks = [
+        mark
+        for path in TESTS.rglob("test_*.py")
+        for mark in re.findall(r"^ *@takes_away\(([^)]*)\)", path.read_text(), re.MULTILINE)
+    ]
+    proven = re.findall(r'"([a-z-]+)"', " ".join(marks))
+    assert [rule for rule, cell in RULES if not re.fullmatch(" `[a-z-]+` ", cell)] == []
+    rows = [cell.strip(" `") for _, cell in RULES]
+    assert len(rows) > 20
+    assert sorted(rows) == sorted(REMOVALS) == sorted(proven)
 
 
 def trusted(ref: str, *more: str) -> tuple[str, ...]:
@@ -345,7 +194,7 @@ from envhub.worker.replies import encoded
 from envhub.worker.session import Session
 
 [session] = [each for each in gc.get_objects() if isinstance(each, Session)]
-for number in range(60):
+for number in range(40):
     session._channel.send(encoded(Making(1, f"task-{number}")))
     time.sleep(0.1)
 """
@@ -356,19 +205,11 @@ def test_the_time_for_making_envs(intact, without, publish, some_sandbox):
     """A worker that says again and again that it makes another env."""
     ref = publish(env_file(top=ANNOUNCED))
     arguments = ("info", ref, "--trust-remote-code", "--sandbox", some_sandbox)
-    refused = intact(*arguments, "--timeout", "start=4")
+    refused = intact(*arguments, "--timeout", "start=3")
     assert refused.returncode != 0
-    assert "4 s" in refused.stderr
-    done = without(*arguments, "--timeout", "start=4")
+    assert "3 s" in refused.stderr
+    done = without(*arguments, "--timeout", "start=3")
     assert done.returncode == 0, done.stderr
-
-
-@takes_away("variables")
-def test_the_variables_of_workers(intact, without, publish, some_sandbox):
-    ref = publish(told("import os; FOUND = os.environ.get('HF_TOKEN', 'nothing')"))
-    arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", some_sandbox)
-    assert description(intact(*arguments, HF_TOKEN="hf_planted")) == "nothing"
-    assert description(without(*arguments, HF_TOKEN="hf_planted")) == "hf_planted"
 
 
 @pytest.fixture
@@ -389,39 +230,123 @@ def answer(server):
             connection.sendall(b"reached")
 
 
-CONNECT = """
-import socket
-try:
-    FOUND = socket.create_connection(("127.0.0.1", {port}), 5).recv(7).decode()
-except OSError:
-    FOUND = "nothing"
+ATTEMPTS = """
+import ctypes, json, mmap, os, socket, threading
+
+HOME = os.environ["HOME"]
+LIBRARY = ctypes.CDLL(None, use_errno=True)
+
+def variables():
+    return os.environ["HF_TOKEN"] == "hf_planted"
+
+def network():
+    return socket.create_connection(("127.0.0.1", {port}), 5).recv(7) == b"reached"
+
+def files():
+    return open({secret!r}).read() == "planted"
+
+def seccomp():  # a watch tells of what others do with a file
+    return LIBRARY.inotify_add_watch(LIBRARY.inotify_init(), os.__file__.encode(), 2) >= 0
+
+def capabilities():  # a file that nobody may open, whoever owns it
+    os.close(os.open(HOME + "/closed", os.O_CREAT | os.O_RDWR, 0))
+    return open(HOME + "/closed").read() == ""
+
+def memory():  # as much as the machine has, of which nothing is used
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    mmap.mmap(-1, pages, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000).close()
+    return True
+
+def sizes():  # a file of 3 GB without content
+    with open(HOME + "/large", "wb") as file:
+        file.truncate(3 * 2**30)
+    return True
+
+def processes():
+    end = threading.Event()
+    threading.stack_size(2**16)
+    try:
+        for _ in range(2 * (256 + 4 * os.cpu_count()) + 50):  # a burst may reach twice the limit
+            threading.Thread(target=end.wait).start()
+    finally:
+        end.set()
+    return True
+
+def signals():  # one that does nothing
+    os.kill({pid}, 0)
+    return True
+
+def attempt(attack):
+    try:
+        return attack()
+    except (OSError, KeyError, RuntimeError):
+        return False
+
+ATTACKS = (variables, network, files, seccomp, capabilities, memory, sizes, processes, signals)
+FOUND = json.dumps({{attack.__name__: attempt(attack) for attack in ATTACKS}})
 """
 
-
-@takes_away("network")
-def test_the_network(intact, without, publish, sandbox, port):
-    ref = publish(told(CONNECT.format(port=port)))
-    arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", sandbox)
-    assert description(intact(*arguments)) == "nothing"
-    assert description(without(*arguments)) == "reached"
+ATTACKS = {"limits": ("memory", "sizes"), "scopes": ("signals",)}
+"""The attempts that a row's rule keeps from success, if not the one of its own name."""
 
 
-SECRET = """
-try:
-    FOUND = open({secret!r}).read()
-except OSError:
-    FOUND = "nothing"
-"""
-
-
-@takes_away("files")
-def test_the_files_that_a_sandbox_shows(intact, without, publish, tmp_path, sandbox):
+@pytest.fixture
+def attempts(publish, port, tmp_path, sandbox) -> Callable[[Run], dict[str, bool]]:
+    """Which attempts succeed in a sandbox, with a command."""
     secret = tmp_path / "secret"
     secret.write_text("planted")
-    ref = publish(told(SECRET.format(secret=str(secret))))
+    ref = publish(told(ATTEMPTS.format(port=port, secret=str(secret), pid=os.getpid())))
     arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", sandbox)
-    assert description(intact(*arguments)) == "nothing"
-    assert description(without(*arguments)) == "planted"
+    return lambda run: json.loads(description(run(*arguments, HF_TOKEN="hf_planted")))
+
+
+@takes_away("variables", "network", "files", "seccomp", "limits", "processes", "scopes")
+def test_what_a_sandbox_keeps_from_its_code(copy, attempts, sandbox, tmp_path):
+    """All attempts at once, with every rule and without one of them."""
+    rows = ["network", "files", "seccomp", "limits"]
+    if sandbox == "landlock":  # the other rules are the same in both, or only of this one
+        rows += ["variables", "processes", "scopes"]
+    assert {name for name, succeeded in attempts(copy()).items() if succeeded} == set()
+    for row in rows:
+        found = attempts(copy(*REMOVALS[row].of(sandbox, tmp_path)))
+        missing = [name for name in ATTACKS.get(row, (row,)) if not found[name]]
+        assert missing == [], f"without {row}: {found}"
+
+
+@takes_away("capabilities")
+@needs_root
+def test_what_root_gives_up(intact, without, attempts):
+    """Others have nothing to give up."""
+    assert not attempts(intact)["capabilities"]
+    assert attempts(without)["capabilities"]
+
+
+MEMORY = """
+import os, time
+
+children = []
+for _ in range(3):
+    child = os.fork()
+    if child == 0:
+        held = bytearray(2**27)
+        time.sleep(1.5)
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+FOUND = "nobody ended it"
+"""
+
+
+@takes_away("memory")
+def test_the_memory_of_all_processes(intact, without, publish, some_sandbox):
+    """Each takes less than one process may, and all take more than all may."""
+    ref = publish(told(MEMORY))
+    arguments = ("info", ref, "--trust-remote-code", "--json", "--sandbox", some_sandbox)
+    ended = intact(*arguments)
+    assert ended.returncode != 0
+    assert "killed by SIGKILL" in ended.stderr
+    assert description(without(*arguments)) == "nobody ended it"
 
 
 TERMINAL = (
@@ -593,3 +518,30 @@ def test_the_proof_of_the_commit(intact, without, poisoned):
     arguments = ("info", ref, "--trust-remote-code", "--json")
     assert description(without(*arguments)) == "evil"
     assert description(intact(*arguments)) == "good"
+
+
+@takes_away("token")
+def test_who_receives_the_token(intact, without, hub, tmp_path, monkeypatch):
+    """The Hub sends whoever asks for a file to another server."""
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    hub.create("me/secret", private=True)
+    ref = f"me/secret@{hub.commit('me/secret', {'env.py': env_file()})}:env.py"
+    with LocalHub(tmp_path / "other") as other:
+        hub.misbehave(faults.Redirect(other.endpoint, "/resolve/"))
+        for run, tokens in ((intact, {None}), (without, {hub.token})):
+            other.requests.clear()
+            done = run("info", ref, "--private")  # which the other server does not know
+            assert done.returncode == 6, done.stderr
+            assert {request.token for request in other.requests} == tokens
+
+
+@takes_away("names")
+def test_where_files_are_written(intact, without, hub, publish, tmp_path):
+    """Without git, a listing can hold names that no commit has."""
+    (tmp_path / "nothing").mkdir()
+    ref, escaped = publish(env_file()), tmp_path / "home/escaped"
+    hub.misbehave(faults.Symlink("../../../escaped", "x = 1"))
+    for run, written in ((intact, False), (without, True)):
+        done = run("info", ref, PATH=str(tmp_path / "nothing"))
+        assert done.returncode == 6, done.stderr
+        assert escaped.exists() == written

@@ -7,10 +7,12 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from support.attacks import env_file, envhub
+from support.guards import taken_away, takes_away
 from support.processes import alive, children, kill, survivors, wait_for_end, wait_until
 from support.sources import ORIGIN
 
@@ -111,6 +113,22 @@ def test_whichever_guard_is_killed_everything_ends(load, depth, moment, tmp_path
     for pid in children(outer) if depth else [outer]:
         kill(pid)
     env.worker.wait()  # an answer that was sent before counts
+
+
+@takes_away("second-guard")
+def test_without_the_second_guard_they_stay(load, tmp_path):
+    """With it, the test above says what happens."""
+    with taken_away("second-guard"):
+        env = load(LITTER.format(marker=str(tmp_path / "shown/marker")))
+        wait_until(lambda: holders(tmp_path) >= LITTERERS)
+        kill(env.worker.child.pid)
+        env.worker.wait()
+    time.sleep(0.5)
+    left = [pid for pid, _ in survivors(tmp_path)]
+    for pid in left:
+        with suppress(ProcessLookupError):  # bwrap takes its processes along
+            os.kill(pid, signal.SIGKILL)
+    assert len(left) >= LITTERERS - 1
 
 
 DIRECTORIES = """

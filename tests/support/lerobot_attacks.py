@@ -7,6 +7,7 @@ directory that it is given.
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +18,9 @@ from envhub_lerobot.policy import make_policy
 
 import envhub
 from envhub.errors import EnvHubError
+from support.guards import taken_away
 
-PRE = "policy_preprocessor.json"
+PRE, POST = "policy_preprocessor.json", "policy_postprocessor.json"
 Change = Callable[[Path], None]
 
 
@@ -59,6 +61,17 @@ def add_step(name: str, **entry: object) -> Change:
     return change
 
 
+def add_class(name: str, **config: object) -> Change:
+    """Return what appends a step to the postprocessor that is a class of Python."""
+
+    def change(place: Path) -> None:
+        content = json.loads((place / POST).read_text())
+        content["steps"].append({"class": name, "config": config})
+        (place / POST).write_text(json.dumps(content))
+
+    return change
+
+
 def edit_step(name: str, **entry: object) -> Change:
     """Return what changes a step of the preprocessor."""
 
@@ -94,6 +107,7 @@ def attacks(directory: Path, make_env: Callable[[], object]) -> dict[str, object
         "path": edit_step("rename_observations_processor", config={"rename_map": {"a": "/etc"}}),
         "tokenizer": add_step("tokenizer_processor", config={"tokenizer_name": str(evil)}),
         "class": add_step("device_processor", **{"class": "os.system"}, module="os"),
+        "program": add_class("subprocess.Popen", args=["touch", str(directory / "marker")]),
         "config": edit_config(later_path=str(evil)),
         "config name": edit_config(later_name="owner/repo"),
         "encoder": edit_config(vision_encoder_name=str(evil / "net")),
@@ -109,7 +123,19 @@ def attacks(directory: Path, make_env: Callable[[], object]) -> dict[str, object
                 refusal(lambda place=place: envhub.load_lerobot_policy(place)),
             ]
         answer |= swaps(directory, make_env)
-    return answer | {"ran": (directory / "marker").exists()}
+        answer["ran"] = (directory / "marker").exists()
+        with taken_away("checkpoints"):
+            answer["unchecked"] = refusal(lambda: made(directory / "attack-program", make_env))
+    return answer | {"ran unchecked": appears(directory / "marker")}
+
+
+def appears(path: Path) -> bool:
+    """Whether a file is there within some seconds, which a program may need to make it."""
+    for _ in range(100):
+        if path.exists():
+            return True
+        time.sleep(0.1)
+    return False
 
 
 def swaps(directory: Path, make_env: Callable[[], object]) -> dict[str, object]:

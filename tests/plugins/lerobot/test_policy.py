@@ -11,6 +11,7 @@ import sys
 import pytest
 from envhub_lerobot.contents import STEPS
 from support import lerobot_runs
+from support.guards import takes_away
 from support.lerobot_runs import WALK, actions, lerobots_own, made_once
 from support.needs import (
     lerobot_python,
@@ -184,6 +185,7 @@ NAMES_MODEL = "The checkpoint names the model "
         ("path", 'has {"a": "/etc"} for rename_map, which it cannot be.'),
         ("tokenizer", NAMES_MODEL),
         ("class", 'step device_processor has the key "module", which EnvHub does not know.'),
+        ("program", 'has a step that names a Python class, "subprocess.Popen". Only LeRobot'),
         ("config", "for later_path, which could name a file or a repository."),
         ("config name", 'has "owner/repo" for later_name, which could name a file or a repository'),
         ("encoder", NAMES_MODEL),
@@ -195,6 +197,13 @@ def test_a_checkpoint_that_leads_to_code(answer, attack, words):
         assert words in said
         assert "\n" not in said
     assert not answer["attacks"]["ran"]
+
+
+@takes_away("checkpoints")
+def test_without_the_list_of_steps_it_runs(answer):
+    """The last of them, by LeRobot's own way to load a step."""
+    assert answer["attacks"]["unchecked"] is None
+    assert answer["attacks"]["ran unchecked"]
 
 
 @pytest.mark.parametrize(
