@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal, Unpack, get_args
@@ -403,8 +403,10 @@ class _Callbacks:
         self.failed: list[EpisodeRecord] = []
         """The records with an error."""
 
-    def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
-        self._done, self._total = done, len(plan.episodes)
+    def started(
+        self, run: Run, plan: Plan, engine: Engine, before: Sequence[EpisodeRecord]
+    ) -> None:
+        self._done, self._total = len(before), len(plan.episodes)
         self._show()
 
     def recorded(self, record: EpisodeRecord) -> None:

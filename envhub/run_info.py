@@ -137,7 +137,10 @@ class BenchmarkInfo(Info, frozen=True, kw_only=True):
 
 
 _PROSE = frozenset(
-    "readme license licence copying notice authors citation changelog changes contributing".split()
+    {
+        *("readme", "license", "licence", "copying", "notice", "authors", "citation"),
+        *("changelog", "changes", "contributing"),
+    }
 )
 _PROSE_SUFFIXES = frozenset({"", ".md", ".rst", ".txt", ".cff", ".bib"})
 _UNCOUNTED = frozenset({"pyproject.toml", "tox.ini", "noxfile.py", "conftest.py"})
