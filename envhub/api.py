@@ -3,7 +3,7 @@
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Literal, Unpack, get_args
@@ -408,8 +408,10 @@ class _Callbacks:
         self.failed: list[EpisodeRecord] = []
         """The records with an error."""
 
-    def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
-        self._done, self._total = done, len(run.run_info.numbers)
+    def started(
+        self, run: Run, plan: Plan, engine: Engine, before: Sequence[EpisodeRecord]
+    ) -> None:
+        self._done, self._total = len(before), len(run.run_info.numbers)
         self._show()
 
     def recorded(self, record: EpisodeRecord) -> None:

@@ -5,11 +5,13 @@ What two contents must agree in is said once, at the field: `Agree`. Plain data,
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 from msgspec import Meta, Struct, to_builtins
@@ -77,7 +79,15 @@ class BenchmarkInfo(Info, frozen=True, kw_only=True):
         Agree("resume", "protocol", words="kind of benchmark"),
     ]
     files: Annotated[
-        dict[str, str], Agree("resume", "compare", "protocol", words="benchmark's file")
+        dict[str, str],
+        # An author may correct a README without making every run before incomparable.
+        Agree(
+            "resume",
+            "compare",
+            "protocol",
+            words="benchmark's file",
+            read=lambda of: of.counted_files,
+        ),
     ]
     package: str | None = None
     repo: str | None = None
@@ -117,9 +127,42 @@ class BenchmarkInfo(Info, frozen=True, kw_only=True):
         return {name: value for name, value in self.env_args.items() if name not in self.assets}
 
     @property
+    def counted_files(self) -> dict[str, str]:
+        """The files that can change an episode: code and data."""
+        return {path: value for path, value in self.files.items() if counts(path)}
+
+    @property
     def reference(self) -> str:
         """The reference by which the benchmark is found from any directory."""
         return self.path if self.kind == "local" and self.path is not None else self.ref
+
+
+_PROSE = frozenset(
+    {
+        *("readme", "license", "licence", "copying", "notice", "authors", "citation"),
+        *("changelog", "changes", "contributing"),
+    }
+)
+_PROSE_SUFFIXES = frozenset({"", ".md", ".rst", ".txt", ".cff", ".bib"})
+_UNCOUNTED = frozenset({"pyproject.toml", "tox.ini", "noxfile.py", "conftest.py"})
+_TESTS = frozenset({"tests", "test"})
+
+
+def counts(path: str) -> bool:
+    """Whether a benchmark's file is part of the protocol: code and data are.
+
+    Not part of it are READMEs, licences and the like, folders of tests, hidden files (which CI's
+    are), and `pyproject.toml`, of which a benchmark in a directory uses nothing.
+
+    Args:
+        path: Of the file, from the benchmark's directory.
+    """
+    *folders, name = path.lower().split("/")
+    if name in _UNCOUNTED or not _TESTS.isdisjoint(folders):
+        return False
+    if any(part.startswith(".") for part in (*folders, name)):
+        return False
+    return not (re.split(r"[.-]", name)[0] in _PROSE and PurePath(name).suffix in _PROSE_SUFFIXES)
 
 
 def _check_arguments(name: str, values: Mapping[str, Argument]) -> None:
@@ -553,16 +596,22 @@ def _agrees(kind: type[Info]) -> dict[str, list[Agree]]:
     }
 
 
-def hash_protocol(info: RunInfo) -> str:
+def hash_protocol(info: RunInfo, *, every_file: bool = False) -> str:
     """Hash everything that must be equal for two runs to be comparable.
 
     What is empty is left out, so that a field of a later version that says nothing changes no hash.
+
+    Args:
+        info: The content of `run.json`.
+        every_file: Whether READMEs and tests count, too, as they once did in format 2.
     """
     relevant = {
         path: value
         for path, _, value in agreeing(info, "protocol")
         if value is not None and value != {} and value != []
     }
+    if every_file and info.benchmark.files:
+        relevant["benchmark.files"] = info.benchmark.files
     return f"sha256:{hashlib.sha256(canonical(relevant).encode()).hexdigest()}"
 
 

@@ -17,6 +17,7 @@ from envhub.run_info import (
     ProvidedInfo,
     RunInfo,
     agreeing,
+    counts,
     hash_protocol,
 )
 
@@ -77,6 +78,21 @@ def test_each_field_is_asked_for_what_it_says(path):
             check_comparable(info_of(), other)
     else:
         check_comparable(info_of(), other)
+
+
+def test_prose_and_tests_do_not_count():
+    prose = "README.md readme LICENSE LICENSE-MIT.txt pkg/NOTICE CITATION.cff pyproject.toml"
+    tests = "tests/test_env.py pkg/tests/data.npz conftest.py tox.ini .github/workflows/ci.yml"
+    assert [path for path in f"{prose} {tests}".split() if counts(path)] == []
+    code = "env.py test_env.py readme.py readme.npz scene.xml notes.md license_plates/1.txt"
+    assert [path for path in code.split() if not counts(path)] == []
+    edited = info_of(
+        changed("benchmark.files", {**MANIFEST["benchmark"]["files"], "README.md": "sha256:8"})
+    )
+    check_same(info_of(), edited, Path("run"))
+    check_comparable(info_of(), edited)
+    assert hash_protocol(edited) == hash_protocol(info_of())
+    assert hash_protocol(edited, every_file=True) != hash_protocol(info_of(), every_file=True)
 
 
 def test_assets_count_by_their_content_not_by_their_place():

@@ -150,7 +150,7 @@ from envhub.results.videos import first_episodes
     "videos",
     type=WholeNumber(min=1),
     metavar="N",
-    help="Draw at most N episodes at the end, failures and successes of each task first, and write "
+    help="Draw at most N episodes at the end, failures first and of each task in turn, and write "
     "the report.",
 )
 @require_option
@@ -232,7 +232,10 @@ def command(
         context.exit(ExitCode.INTERRUPTED)
     if videos is not None:
         consent = Consent("replay", ref, request_options["env_args"], workers, options)
-        film(run, first_episodes(run, videos), consent, quiet=quiet or as_json)
+        try:
+            film(run, first_episodes(run, videos), consent, quiet=quiet or as_json)
+        except KeyboardInterrupt:
+            context.exit(ExitCode.INTERRUPTED)
         watcher.message(f"Report: {report(run).resolve()}")
     check_requirements(requirements, run)
     if any(record.status != "ok" for record in run.records()):

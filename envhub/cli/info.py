@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -27,11 +27,14 @@ from envhub.errors import ContractError, RemoteCodeRefused
 from envhub.host.loading import Description, describe
 from envhub.observations import Feature, features
 from envhub.options import Argument, Limits, SourceOptions
+from envhub.run_info import counts
+from envhub.sources.fingerprint import list_files
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.text import align, pluralize
 from envhub.types import FileSource, Source, WorkerSpec
 from envhub.wire.spaces import AnySpace, Spaces
 
+_SHOWN_FILES = 4
 _UNDECLARED = "observation  not declared by the plugin; envhub try shows it"
 
 
@@ -82,10 +85,11 @@ def command(
     )
     spaces = next(iter(described.spaces.values()), None)
     declared = _requirements(source)
+    files = _files(source)
     if as_json:
-        click.echo(_as_json(described, spaces, declared))
+        click.echo(_as_json(described, spaces, declared, files))
         return
-    click.echo(_as_text(described, spaces, declared))
+    click.echo(_as_text(described, spaces, declared, files))
     for remark in _remarks(described):
         message(remark)
 
@@ -103,7 +107,31 @@ def _requirements(source: Source) -> Requirements | None:
     return requirements_at(Path(source.directory, source.file), source.file)
 
 
-def _as_json(described: Description, spaces: Spaces | None, declared: Requirements | None) -> str:
+class _Files(NamedTuple):
+    """The files of a benchmark."""
+
+    counted: list[str]
+    """Those that are part of the protocol."""
+    not_counted: list[str]
+
+    def __str__(self) -> str:
+        but = f"; not {_few(self.not_counted)}" if self.not_counted else ""
+        return f"{_few(self.counted)}{but}"
+
+
+def _few(paths: list[str]) -> str:
+    more = f" and {len(paths) - _SHOWN_FILES} more" if len(paths) > _SHOWN_FILES else ""
+    return f"{', '.join(map(excerpt, paths[:_SHOWN_FILES]))}{more}"
+
+
+def _files(source: Source) -> _Files:
+    paths = list_files(source)
+    return _Files([p for p in paths if counts(p)], [p for p in paths if not counts(p)])
+
+
+def _as_json(
+    described: Description, spaces: Spaces | None, declared: Requirements | None, files: _Files
+) -> str:
     rows = [asdict(feature) for feature in _features(spaces[0])] if spaces else None
     action = str(spaces[1]) if spaces else None
     suites = {
@@ -111,13 +139,16 @@ def _as_json(described: Description, spaces: Spaces | None, declared: Requiremen
         for suite, tasks in described.benchmark.suites.items()
     }
     content: dict[str, Any] = {**asdict(described.benchmark), "suites": suites}
+    content["files"] = files._asdict()
     content |= {"features": rows, "action": action, "warnings": _remarks(described)}
     if declared is not None:
         content["requirements"] = requirements_json(declared)
     return json.dumps(content, indent=2)
 
 
-def _as_text(described: Description, spaces: Spaces | None, declared: Requirements | None) -> str:
+def _as_text(
+    described: Description, spaces: Spaces | None, declared: Requirements | None, files: _Files
+) -> str:
     benchmark = described.benchmark
     tasks = benchmark.tasks()
     default = benchmark.default or tuple(benchmark.suites)
@@ -128,6 +159,7 @@ def _as_text(described: Description, spaces: Spaces | None, declared: Requiremen
         "default": f"{excerpt(', '.join(default))}; {episodes} per task",
         "policies": excerpt(", ".join(benchmark.policies)),
         "requires": excerpt(requirements_text(declared)) if declared and declared.packages else "",
+        "protocol": str(files),
         "control": f"{benchmark.control_hz:g} Hz" if benchmark.control_hz else "",
         "convention": describe_conventions(benchmark.known_conventions),
         "lerobot": describe_conventions(benchmark.lerobot_conventions),

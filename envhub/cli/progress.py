@@ -6,8 +6,9 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from statistics import mean
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run
-from envhub.results.statistics import wilson
+from envhub.text import pluralize
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,16 +37,23 @@ class Watcher:
         self.interrupted = False
         self._quiet = quiet
         self.engine: Engine | None = None
-        self._total = self._before = self._done = self._successes = self._judged = 0
-        self._errors = 0
+        self._total = self._before = self._done = self._errors = 0
+        self._tasks: dict[str, tuple[int, int]] = {}
+        self._planned_tasks = 0
         self._began = self._shown = 0.0
         self._announced = self._showing = self._stop = False
         self._again = "press Ctrl-C again"
 
-    def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
+    def started(
+        self, run: Run, plan: Plan, engine: Engine, before: Sequence[EpisodeRecord]
+    ) -> None:
         """Start to show progress: the engine is about to run."""
         self.run, self.engine = run, engine
-        self._total, self._before = len(run.run_info.numbers), done
+        numbers = run.run_info.numbers
+        self._total, self._before = len(numbers), len(before)
+        self._planned_tasks = len({plan.episodes[number].task for number in numbers})
+        for record in before:
+            self._judge(record)
         self._began = self._shown = time.monotonic()
         signal.signal(signal.SIGINT, self._interrupt)
         self.begin()
@@ -54,9 +62,12 @@ class Watcher:
         """Count an episode."""
         self._done += 1
         self._errors += record.status != "ok"
+        self._judge(record)
+
+    def _judge(self, record: EpisodeRecord) -> None:
         if record.counts and (record.success is not None or record.failed_by_policy):
-            self._judged += 1
-            self._successes += record.success is True
+            successes, count = self._tasks.get(record.task, (0, 0))
+            self._tasks[record.task] = (successes + (record.success is True), count + 1)
 
     def refresh(self) -> None:
         """Show the progress, if the last time was long enough ago."""
@@ -103,11 +114,20 @@ class Watcher:
         return ", ".join(part for part in parts if part)
 
     def rate(self) -> str:
-        """Describe the success rate so far, with its interval."""
-        if not self._judged:
+        """Describe the mean rate of the tasks so far, and what is still to come.
+
+        Without an interval: episodes that end early are recorded first, so that until the end the
+        rate is no sample of the run.
+        """
+        if not self._tasks:
             return ""
-        low, high = wilson(self._successes, self._judged)
-        text = f"{self._successes / self._judged:.1%} [{low:.0%}, {high:.0%}] succeeded"
+        rate = mean(successes / count for successes, count in self._tasks.values())
+        if self._planned_tasks > 1:
+            tasks = f"mean over {len(self._tasks)} of {self._planned_tasks} tasks; "
+        else:
+            tasks = ""
+        left = self._total - self._before - self._done
+        text = f"so far {rate:.1%} succeeded ({tasks}{pluralize(left, 'episode')} to come)"
         return f"{text}, {self._errors} errored" if self._errors else text
 
     def speed(self) -> str:
@@ -116,7 +136,7 @@ class Watcher:
         if self.engine is None or not self._done or seconds <= 0.0:
             return ""
         left = (self._total - self._before - self._done) * seconds / self._done
-        return f"{self.engine.progress.steps / seconds:,.0f} steps/s, {_clock(left)} left"
+        return f"{self.engine.progress.steps / seconds:,.0f} steps/s, {clock(left)} left"
 
     def slots(self) -> list[str]:
         """Return what each slot is doing."""
@@ -241,7 +261,8 @@ def make_watcher(*, quiet: bool) -> Watcher:
     return LiveWatcher(quiet=False) if live else Watcher(quiet=quiet)
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
+    """Return a duration as hours, minutes and seconds."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

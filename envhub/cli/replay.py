@@ -13,17 +13,22 @@ from envhub.cli.options import (
     local_path,
 )
 from envhub.cli.progress import make_watcher
-from envhub.errors import printable
+from envhub.errors import UsageError, printable
 from envhub.evaluation.again import Consent
 from envhub.evaluation.replay import Replay
 from envhub.evaluation.videos import replay_episode
-from envhub.results.run import open_run
-from envhub.results.videos import find_episode
+from envhub.records import EpisodeRecord
+from envhub.results.run import Run, open_run
+from envhub.results.videos import failed_episode, find_episode, worst_episode
 
 
 @click.command("replay")
 @click.argument("directory", metavar="RUN", callback=local_path)
-@click.argument("episode", metavar="TASK:K")
+@click.argument("episode", metavar="[TASK:K]", required=False)
+@click.option("--failed", is_flag=True, help="The first episode that failed; TASK: of that task.")
+@click.option(
+    "--worst", is_flag=True, help="The failure with the lowest return; TASK: of that task."
+)
 @click.option(
     "--out",
     callback=local_path,
@@ -36,8 +41,10 @@ from envhub.results.videos import find_episode
 @debug_option
 def command(
     directory: Path,
-    episode: str,
+    episode: str | None,
     *,
+    failed: bool,
+    worst: bool,
     out: Path | None,
     every: int,
     consent: Consent,
@@ -52,9 +59,11 @@ def command(
     Examples:
         envhub replay runs/my_env-20260101-120000 reach-red:3
         envhub replay result reach-red:3 --out frame.png
+        envhub replay result --failed
+        envhub replay result --worst reach-red
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     run = open_run(directory)
-    record = find_episode(run, episode)
+    record = _choose(run, episode, failed=failed, worst=worst)
     watcher = make_watcher(quiet=as_json)
     replay = replay_episode(run, record, consent, watcher, out=out, every=every)
     if as_json:
@@ -63,6 +72,18 @@ def command(
     click.echo(printable(str(replay.path)))
     if not replay.identical:
         watcher.message(_difference(replay))
+
+
+def _choose(run: Run, episode: str | None, *, failed: bool, worst: bool) -> EpisodeRecord:
+    if failed and worst:
+        raise UsageError("--failed and --worst name two episodes: give one of them.")
+    if failed:
+        return failed_episode(run, episode)
+    if worst:
+        return worst_episode(run, episode)
+    if episode is None:
+        raise UsageError("Name an episode as TASK:K, or give --failed or --worst.")
+    return find_episode(run, episode)
 
 
 def _content(replay: Replay) -> dict[str, object]:

@@ -14,7 +14,7 @@ from envhub.evaluation.again import Consent
 from envhub.results.report.index import holds_runs
 from envhub.results.report.page import report
 from envhub.results.run import open_run
-from envhub.results.videos import choose_episodes
+from envhub.results.videos import MAX_FRAMES, choose_episodes
 
 
 @click.command("report")
@@ -32,7 +32,12 @@ from envhub.results.videos import choose_episodes
     metavar="none|some|failures|all|TASK:K,...",
     help="Episodes to draw; some: the first failure and the first success of each task.",
 )
-@click.option("--every", type=WholeNumber(min=1), default=1, help="Draw every so many steps.")
+@click.option(
+    "--every",
+    type=WholeNumber(min=1),
+    show_default=f"as many as give at most {MAX_FRAMES} frames",
+    help="Draw every so many steps.",
+)
 @click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
 @again_options
 @json_option
@@ -43,7 +48,7 @@ def command(
     *,
     out: Path | None,
     videos: str,
-    every: int,
+    every: int | None,
     open_it: bool,
     consent: Consent,
     as_json: bool,

@@ -1,6 +1,6 @@
 """The request for an evaluation, and the receiver of its progress."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -56,8 +56,10 @@ class EvalRequest:
 class Watcher(Protocol):
     """Receives the progress of a run."""
 
-    def started(self, run: Run, plan: Plan, engine: Engine, done: int) -> None:
-        """Called before the engine runs; `done` episodes have records already."""
+    def started(
+        self, run: Run, plan: Plan, engine: Engine, before: Sequence[EpisodeRecord]
+    ) -> None:
+        """Called before the engine runs, with the records that are not played again."""
         ...
 
     def recorded(self, record: EpisodeRecord) -> None:

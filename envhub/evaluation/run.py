@@ -3,7 +3,7 @@
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import count
@@ -256,7 +256,8 @@ def _evaluate_in(
         except BaseException:
             prepared.close()
             raise
-        return _play_and_record(prepared, missing, journal, run, watcher, plugins)
+        kept = [record for record in records.values() if _is_done(record)]
+        return _play_and_record(prepared, missing, kept, journal, run, watcher, plugins)
 
 
 def _identify(source: Source, directory: Path) -> dict[str, Any]:
@@ -288,6 +289,7 @@ _UNSEALED = (
 def _play_and_record(
     prepared: Prepared,
     missing: tuple[Episode, ...],
+    before: Sequence[EpisodeRecord],
     journal: Journal,
     run: Run,
     watcher: Watcher,
@@ -308,8 +310,7 @@ def _play_and_record(
         engine = started
         for problem in plugins.run_started(run):
             watcher.warning(problem)
-        done = len(prepared.info.numbers) - len(missing)
-        watcher.started(run, prepared.plan, started, done)
+        watcher.started(run, prepared.plan, started, before)
 
     def on_record(record: EpisodeRecord, actions: Array | None, steps: Array | None) -> None:
         journal.append(record, actions, steps)
@@ -325,7 +326,7 @@ def _play_and_record(
             on_record,
             on_start=on_start,
             on_poll=on_poll,
-            worked=len(missing) < len(prepared.info.numbers),
+            worked=bool(before),
         )
     finally:
         if engine is not None:

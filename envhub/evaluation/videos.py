@@ -20,6 +20,7 @@ from envhub.results.pictures import Video, check_encoder, png
 from envhub.results.run import Run
 from envhub.results.videos import (
     VideoFacts,
+    frame_distance,
     keep_facts,
     keep_video,
     known_videos,
@@ -34,6 +35,19 @@ class Undrawn:
 
     record: EpisodeRecord
     error: EnvHubError
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """How far the drawing of videos is."""
+
+    done: int
+    """Videos that are finished."""
+    videos: int
+    frame: int
+    """Frames that are drawn."""
+    frames: int
+    """Of all videos; an episode that goes differently may have fewer."""
 
 
 def replay_episode(
@@ -54,7 +68,7 @@ def replay_episode(
         consent: What the user says about running its code.
         watcher: Receives messages.
         out: The file, `.mp4`, or `.png` for the last frame; None: the run's own video, or no file
-            if `on_frame` is given.
+            if `on_frame` is given. A video of more frames is not replaced: this one lies beside it.
         every: Steps from one frame to the next.
         on_frame: Called with each frame.
 
@@ -90,8 +104,12 @@ def replay_episode(
         replay = _replay(again, record, take, max(every, record.steps) if picture else every)
         content = png(last[0]) if video is None else video.finish()
     if filming and out is None:
-        _keep(run, known_videos(run, run.records()), content, replay, every)
-        return replace(replay, path=video_path(run, record.number))
+        known = known_videos(run, run.records())
+        kept = known.get(record.number)
+        if kept is None or kept.every >= every:
+            _keep(run, known, content, replay, every)
+            return replace(replay, path=video_path(run, record.number))
+        out = video_path(run, record.number).with_suffix(f".every{every}.mp4")
     if out is not None:
         try:
             write_whole(out, content, durable=False)
@@ -106,18 +124,19 @@ def draw_videos(
     consent: Consent,
     watcher: Watcher,
     *,
-    every: int = 1,
-    on_drawn: Callable[[int, int], object] = lambda _done, _total: None,
+    every: int | None = None,
+    on_frame: Callable[[Drawn], object] = lambda _: None,
 ) -> list[Undrawn]:
-    """Draw the videos of episodes that have none yet, in parallel.
+    """Draw the videos of episodes that have none yet, or one of fewer frames, in parallel.
 
     Args:
         run: The run.
         records: The episodes.
         consent: What the user says about running their code.
         watcher: Receives messages.
-        every: Steps from one frame to the next.
-        on_drawn: Called with the numbers of finished and of all videos.
+        every: Steps from one frame to the next; None: so many that no video has more than
+            `MAX_FRAMES` frames, and any video that there is will do.
+        on_frame: Called before the first frame and for every frame, by one thread at a time.
 
     Returns:
         The episodes that could not be drawn.
@@ -126,14 +145,18 @@ def draw_videos(
         RuntimeUnavailable: Videos cannot be encoded.
     """
     known = known_videos(run, records)
-    missing = [r for r in records if r.number not in known or known[r.number].every != every]
+    missing = [
+        record
+        for record in records
+        if record.number not in known or (every is not None and known[record.number].every > every)
+    ]
     if not missing:
         return []
     check_encoder()
     with prepared_again(
         run, consent, watcher, policy=Playback(partial(recorded_actions, run.directory), missing)
     ) as again:
-        return _Crew(again, missing, every, on_drawn).draw()
+        return _Crew(again, missing, every, on_frame).draw()
 
 
 class _Crew:
@@ -143,14 +166,16 @@ class _Crew:
         self,
         again: Again,
         records: Sequence[EpisodeRecord],
-        every: int,
-        on_drawn: Callable[[int, int], object],
+        every: int | None,
+        on_frame: Callable[[Drawn], object],
     ) -> None:
-        self._again, self._every, self._on_drawn = again, every, on_drawn
-        self._waiting, self._total = deque(records), len(records)
+        self._again, self._on_frame = again, on_frame
+        self._every = {r.number: every or frame_distance(r.steps) for r in records}
+        self._waiting = deque(records)
+        frames = sum(1 - (-r.steps // self._every[r.number]) for r in records)
+        self._drawn = Drawn(0, len(records), 0, frames)
         self._undrawn: list[Undrawn] = []
         self._facts = known_videos(again.run, again.run.records())
-        self._done = 0
         self._lock = threading.Lock()
         self._stop = False
         planned = again.prepared.plan.episodes
@@ -160,7 +185,8 @@ class _Crew:
         )
 
     def draw(self) -> list[Undrawn]:
-        count = max(1, min(self._job.workers, self._total))
+        self._on_frame(self._drawn)
+        count = max(1, min(self._job.workers, self._drawn.videos))
         with ThreadPoolExecutor(count) as pool:
             try:
                 for future in [pool.submit(self._work, index) for index in range(count)]:
@@ -179,6 +205,8 @@ class _Crew:
                 try:
                     replayer = replayer or Replayer(again.run, self._job, index, first)
                     self._draw(replayer, record)
+                except _Stopped:
+                    return
                 except EnvHubError as error:
                     self._undrawn.append(Undrawn(record, error))
                     if replayer is not None:
@@ -194,13 +222,30 @@ class _Crew:
 
     def _draw(self, replayer: Replayer, record: EpisodeRecord) -> None:
         episode = PlannedEpisodes(self._again.run.run_info.plan)[record.task, record.episode]
-        with Video(self._job.benchmark.control_hz, self._every) as video:
-            replay = replayer.play(record, episode, video.add, self._every)
+        every = self._every[record.number]
+        with Video(self._job.benchmark.control_hz, every) as video:
+
+            def take(frame: Array) -> None:
+                if self._stop:
+                    raise _Stopped
+                video.add(frame)
+                self._count(frames=1)
+
+            replay = replayer.play(record, episode, take, every)
             content = video.finish()
         with self._lock:
-            _keep(self._again.run, self._facts, content, replay, self._every)
-            self._done += 1
-            self._on_drawn(self._done, self._total)
+            _keep(self._again.run, self._facts, content, replay, every)
+        self._count(done=1)
+
+    def _count(self, *, done: int = 0, frames: int = 0) -> None:
+        with self._lock:
+            drawn = self._drawn
+            self._drawn = replace(drawn, done=drawn.done + done, frame=drawn.frame + frames)
+            self._on_frame(self._drawn)
+
+
+class _Stopped(Exception):
+    """Ends a video that is not to be finished."""
 
 
 def _replay(again: Again, record: EpisodeRecord, on_frame: OnFrame, every: int) -> Replay:

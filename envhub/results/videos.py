@@ -2,13 +2,15 @@
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from math import inf, isnan
 from pathlib import Path
 
 from msgspec import convert
 
-from envhub.errors import RunDirectoryError, UsageError
+from envhub.errors import RunDirectoryError, UnknownName, UsageError
 from envhub.files import write_whole
 from envhub.records import EpisodeRecord
 from envhub.results.journal import PlannedEpisodes, read_json
@@ -18,6 +20,8 @@ FOLDER = "videos"
 _INDEX = "index.json"
 _MAX_INDEX = 2**22
 """Bytes; 30,000 videos have fewer."""
+MAX_FRAMES = 200
+"""Of a video for which the user chose no distance of frames: most of the time goes to drawing."""
 _NAMED = re.compile(r"(.+):(\d{1,9})")
 
 
@@ -66,11 +70,53 @@ def some_episodes(records: Iterable[EpisodeRecord]) -> tuple[EpisodeRecord, ...]
 
 
 def first_episodes(run: Run, count: int) -> tuple[EpisodeRecord, ...]:
-    """Return at most so many episodes: the first failure and success of each task, then others."""
-    records = [record for record in run.records() if record.steps]
-    firsts = some_episodes(records)
-    chosen = dict.fromkeys((*firsts, *records))
-    return tuple(chosen)[:count]
+    """Return at most so many episodes: failures first, of one task after the other in turn."""
+    turns: Counter[tuple[str, bool]] = Counter()
+    ranked: list[tuple[bool, int, EpisodeRecord]] = []
+    for record in run.records():
+        if record.steps:
+            kind = (record.task, record.success is True)
+            ranked.append((record.success is True, turns[kind], record))
+            turns[kind] += 1
+    ranked.sort(key=lambda each: (*each[:2], each[2].number))
+    return tuple(record for _, _, record in ranked[:count])
+
+
+def failed_episode(run: Run, task: str | None = None) -> EpisodeRecord:
+    """Return the first episode that failed, of all tasks or of one.
+
+    Raises:
+        UsageError: None failed, or there is no such task.
+    """
+    for record in _drawable(run, task):
+        if record.success is not True:
+            return record
+    place = f"of {task} in {run.directory}" if task else f"in {run.directory}"
+    raise UsageError(f"No episode {place} failed. --worst draws the one with the lowest return.")
+
+
+def worst_episode(run: Run, task: str | None = None) -> EpisodeRecord:
+    """Return the failure with the lowest return; if none failed, the success with the lowest.
+
+    Raises:
+        UsageError: Nothing was played, or there is no such task.
+    """
+    records = _drawable(run, task)
+    if not records:
+        raise UsageError(f"{run.directory} has no episode to draw: none has a step.")
+    return min(records, key=lambda r: (r.success is True, _ordered(r.return_), r.number))
+
+
+def _ordered(value: float) -> float:
+    """Return a number that can be ordered: NaN is the lowest."""
+    return -inf if isnan(value) else value
+
+
+def _drawable(run: Run, task: str | None) -> list[EpisodeRecord]:
+    tasks = run.run_info.plan.tasks
+    if task is not None and task not in tasks:
+        raise UnknownName("task", task, tasks)
+    return [r for r in run.records() if r.steps and (task is None or r.task == task)]
 
 
 def find_episode(run: Run, name: str) -> EpisodeRecord:
@@ -116,6 +162,11 @@ def known_videos(run: Run, records: Sequence[EpisodeRecord]) -> dict[int, VideoF
         and found.trace == record.trace
         and video_path(run, record.number).is_file()
     }
+
+
+def frame_distance(steps: int) -> int:
+    """Return the steps from one frame to the next of an episode, if the user chose none."""
+    return max(1, -(-steps // MAX_FRAMES))
 
 
 def video_path(run: Run, number: int) -> Path:

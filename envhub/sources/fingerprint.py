@@ -30,6 +30,17 @@ def identify(source: Source) -> dict[str, Any]:
             return {"kind": "local", "files": hash_directory(Path(directory))}
 
 
+def list_files(source: Source) -> list[str]:
+    """Return the paths of the files that `identify` hashes."""
+    match source:
+        case PluginSource(name=name):
+            return sorted(_installed(find(name)))
+        case FileSource(origin=Origin() as origin):
+            return sorted(origin.files)
+        case FileSource(directory=directory):
+            return [str(path.relative_to(directory)) for path in _hashed(Path(directory))]
+
+
 def hash_directory(directory: Path) -> dict[str, str]:
     """Return the hash of every file below a directory, by its path.
 
@@ -39,10 +50,7 @@ def hash_directory(directory: Path) -> dict[str, str]:
     Raises:
         UsageError: A file cannot be read.
     """
-    paths = _files(directory)
-    if len(paths) > _MAX_FILES:
-        paths = [path for path in paths if path.suffix == ".py"][:_MAX_FILES]
-    return {str(path.relative_to(directory)): hash_file(path) for path in paths}
+    return {str(path.relative_to(directory)): hash_file(path) for path in _hashed(directory)}
 
 
 def digest_of(hashes: Mapping[str, str]) -> str:
@@ -68,6 +76,13 @@ def hash_file(path: Path) -> str:
             return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror or exc}.") from exc
+
+
+def _hashed(directory: Path) -> list[Path]:
+    paths = _files(directory)
+    if len(paths) > _MAX_FILES:
+        paths = [path for path in paths if path.suffix == ".py"][:_MAX_FILES]
+    return paths
 
 
 def _files(directory: Path) -> list[Path]:

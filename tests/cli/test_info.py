@@ -1,6 +1,7 @@
 """`envhub info`: of files that work, of files that do not, and of plugins."""
 
 import json
+import shutil
 
 import pytest
 from support.commands import CONTROL, envhub, refused
@@ -106,13 +107,17 @@ class TestGoodFiles:
         assert shown["action"] == "Discrete(2)"
         assert [feature["name"] for feature in shown["features"]] == ["observation.state"]
 
-    def test_info_as_text(self):
-        answer = envhub("info", "./hooks")
+    def test_info_as_text(self, tmp_path):
+        for name in ("counting.py", "env.py", "goals.txt"):
+            shutil.copy(ASSETS / "hooks" / name, tmp_path)
+        (tmp_path / "README.md").write_text("Not part of the protocol.")
+        answer = envhub("info", ".", cwd=tmp_path)
         assert answer == Answer(
             0,
             "benchmark  counting\n"
             "tasks      3 in 2 suites\n"
             "default    small; 3 episodes per task\n"
+            "protocol   counting.py, env.py, goals.txt; not README.md\n"
             "action     Discrete(2)\n"
             "\n"
             "suite  tasks  horizon  first task\n"

@@ -13,7 +13,7 @@ from support.processes import wait_until
 from support.run_json import info_of
 from support.run_tools import ENVHUB, WALK, WALKERS, outcomes, variables
 
-from envhub.cli.progress import LiveWatcher, Watcher, _clock, make_watcher
+from envhub.cli.progress import LiveWatcher, Watcher, clock, make_watcher
 from envhub.declarations import Benchmark, Task
 from envhub.errors import PluginError
 from envhub.evaluation.engine import Engine
@@ -44,7 +44,7 @@ def watcher():
         retries=0,
     )
     engine = Engine(job, lambda record, actions, steps: None)
-    made.started(Run.of(Path("runs/x"), info_of()), plan, engine, 2)
+    made.started(Run.of(Path("runs/x"), info_of()), plan, engine, [won(), lost()])
     yield made
     signal.signal(signal.SIGINT, before)
 
@@ -57,16 +57,23 @@ def message(watcher: Watcher, *records) -> str:
 
 class TestPlainLines:
     def test_nothing_yet(self, watcher):
-        assert message(watcher) == "2/8 episodes"
+        """A resumed run counts what it has."""
+        assert message(watcher) == "2/8 episodes, so far 50.0% succeeded (6 episodes to come)"
 
     @pytest.mark.parametrize(
         ("records", "said"),
         [
-            ([won()], "3/8 episodes, 100.0% [21%, 100%] succeeded"),
-            ([won(), lost(), lost()], "5/8 episodes, 33.3% [6%, 79%] succeeded"),
-            ([won(), policy_error()], "4/8 episodes, 50.0% [9%, 91%] succeeded, 1 errored"),
-            ([won(), env_error()], "4/8 episodes, 100.0% [21%, 100%] succeeded, 1 errored"),
-            ([silent()], "3/8 episodes"),
+            ([won()], "3/8 episodes, so far 66.7% succeeded (5 episodes to come)"),
+            ([lost(), lost()], "4/8 episodes, so far 25.0% succeeded (4 episodes to come)"),
+            (
+                [won(), policy_error()],
+                "4/8 episodes, so far 50.0% succeeded (4 episodes to come), 1 errored",
+            ),
+            (
+                [won(), env_error()],
+                "4/8 episodes, so far 66.7% succeeded (4 episodes to come), 1 errored",
+            ),
+            ([silent()], "3/8 episodes, so far 50.0% succeeded (5 episodes to come)"),
         ],
     )
     def test_some(self, watcher, records, said):
@@ -77,7 +84,13 @@ class TestPlainLines:
         assert capsys.readouterr() == ("", "")
         watcher.every = 0.0
         watcher.refresh()
-        assert capsys.readouterr() == ("", "2/8 episodes\n")
+        assert capsys.readouterr().err.startswith("2/8 episodes, so far 50.0% succeeded")
+
+    def test_the_mean_over_tasks(self, watcher):
+        """Not over episodes: those of an easy task end first."""
+        watcher._planned_tasks = 3
+        records = [*(won(f"t{n}") for n in "000"), lost("t1")]
+        assert "so far 50.0% succeeded (mean over 3 of 3 tasks; 2" in message(watcher, *records)
 
     def test_quiet(self, capsys):
         quiet = make_watcher(quiet=True)
@@ -101,7 +114,7 @@ class TestPlainLines:
         [(0.0, "0:00"), (59.9, "0:59"), (60, "1:00"), (3599, "59:59"), (3661, "1:01:01")],
     )
     def test_the_time_left(self, seconds, shown):
-        assert _clock(seconds) == shown
+        assert clock(seconds) == shown
 
 
 class TestCtrlC:
@@ -278,7 +291,8 @@ class TestTerminal:
             assert rows[0] == "No --policy: evaluating random actions."
             assert rows[1] == "━" * 30 + "╺" + "━" * 29  # half of it is done
             assert re.fullmatch(
-                r"2/4 episodes, \d+\.\d% \[\d+%, \d+%\] succeeded, [\d,]+ steps/s, \d+:\d\d left",
+                r"2/4 episodes, so far \d+\.\d% succeeded \(2 episodes to come\), "
+                r"[\d,]+ steps/s, \d+:\d\d left",
                 rows[2],
             )
             assert rows[3] == "  0: near #2"

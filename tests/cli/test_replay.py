@@ -7,6 +7,7 @@ from support.forgery import load_arrays, save_arrays
 from support.replays import copy_recorded, make_recorded
 from support.run_tools import Answer, envhub
 
+from envhub.results.run import open_run
 from envhub.results.seal import key_path
 
 
@@ -27,10 +28,11 @@ def test_it_prints_where_the_video_is(run):
 
 def test_json_and_a_picture(run, tmp_path):
     out = tmp_path / "a b.png"
-    answer = envhub("replay", run, "at-end:0", "--out", out, "--json")
+    answer = envhub("replay", run, "--worst", "at-end", "--out", out, "--json")
+    records = open_run(run).records()
     assert json.loads(answer.out) == {
         "task": "at-end",
-        "episode": 0,
+        "episode": min(records, key=lambda r: (r.success, r.return_)).episode,
         "file": str(out),
         "frames": 2,
         "identical": True,
@@ -55,6 +57,8 @@ def test_an_episode_that_went_differently(run):
         (("at-end:0", "--out", "x.gif"), 2, "--out x.gif must end in .mp4 or .png."),
         (("at-end:0", "--env-arg", "a=1"), 2, "--env-arg needs --benchmark"),
         (("at-end:0", "--every", "0"), 2, "'--every'"),
+        ((), 2, "Name an episode as TASK:K, or give --failed or --worst."),
+        (("--failed", "--worst"), 2, "--failed and --worst name two episodes"),
     ],
 )
 def test_wrong_commands(run, words, code, said):

@@ -58,13 +58,17 @@ def recorded(made, tmp_path):
     return copy_recorded(made, tmp_path / "recorded").directory
 
 
+def drawn(count):
+    return f"Drawing {count} videos. Ctrl-C stops it.\n{count} of {count} videos drawn\n"
+
+
 class TestVideos:
     """Drawn from recorded actions, and shown in the page."""
 
     def test_some(self, recorded):
         answer = envhub("report", recorded, "--videos", "some", "--workers", 2)
         count = len(list((recorded / "videos").glob("*.mp4")))
-        assert answer == Answer(0, f"{recorded}/report.html\n", f"{count} videos drawn\n")
+        assert answer == Answer(0, f"{recorded}/report.html\n", drawn(count))
         assert 2 <= count <= 4
         assert (recorded / "report.html").read_text().count("data-episode=") == count
         again = envhub("report", recorded, "--videos", "some")
@@ -81,7 +85,7 @@ class TestVideos:
         run = make_recorded(tmp_path / "blind", tasks="once", episodes=1, env_args=env_args)
         answer = envhub("report", run.directory, "--videos", "all")
         assert (answer.code, answer.out) == (0, f"{run.directory}/report.html\n")
-        assert answer.err.startswith("1 of 1 videos could not be drawn, the first, of once:0: ")
+        assert "\n1 of 1 videos could not be drawn, the first, of once:0: " in answer.err
 
     def test_without_pyav(self, recorded, tmp_path):
         (tmp_path / "shadow").mkdir()
@@ -109,7 +113,7 @@ class TestVideos:
         words = ("--task", "at-end,once", "--episodes", 2, "--workers", 1, "--out", out)
         answer = envhub("eval", "./replayed", "--policy", "zero", *words, "--video", 3)
         assert answer.code == 0
-        assert answer.err.endswith(f"videos drawn\nReport: {out}/report.html\n")
+        assert answer.err.endswith(f"{drawn(3)}Report: {out}/report.html\n")
         assert len(list((out / "videos").glob("*.mp4"))) == 3
         assert (out / "report.html").read_text().count("data-episode=") == 3
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from msgspec import convert
 from support.forgery import (
     agree,
     change_actions,
@@ -17,6 +18,7 @@ from support.forgery import (
 from envhub.evaluation.consistency import find_contradiction, find_problems
 from envhub.results.arrays import read_arrays
 from envhub.results.run import open_run
+from envhub.run_info import RunInfo, hash_protocol
 
 
 def contradiction(run, record):
@@ -132,6 +134,15 @@ def test_an_episode_that_was_played_until_it_went_well(run):
     lines = path.read_text().splitlines(keepends=True)
     path.write_text("".join([*lines, lines[0]]))
     assert find_problems(run) == ["More than one record that ended well: at-end:0."]
+
+
+def test_a_digest_that_covered_every_file(run):
+    def with_readme(info):
+        info["benchmark"]["files"]["README.md"] = "sha256:5"
+        info["protocol"] = hash_protocol(convert(info, RunInfo), every_file=True)
+
+    change_manifest(run.directory, with_readme)
+    assert find_problems(open_run(run.directory)) == []
 
 
 def test_a_protocol_of_something_else(run):

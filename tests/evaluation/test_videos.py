@@ -1,6 +1,8 @@
 """Videos of recorded episodes: one, many in parallel, and those that cannot be drawn."""
 
 import os
+import signal
+import time
 
 import av
 import pytest
@@ -11,7 +13,7 @@ import envhub
 from envhub.api import _Callbacks
 from envhub.errors import UsageError
 from envhub.evaluation.again import Consent
-from envhub.evaluation.videos import draw_videos
+from envhub.evaluation.videos import Drawn, draw_videos
 from envhub.results.videos import choose_episodes, known_videos, video_path
 
 
@@ -51,10 +53,12 @@ def test_many(made, tmp_path, workers):
     consent = Consent("report", workers=workers)
     records = choose_episodes(run, "all")
     undrawn = draw_videos(
-        run, records, consent, _Callbacks(), on_drawn=lambda *numbers: told.append(numbers)
+        run, records, consent, _Callbacks(), on_frame=lambda drawn: told.append(drawn)
     )
     assert undrawn == []
-    assert told == [(n + 1, 4) for n in range(4)]
+    frames = sum(record.steps + 1 for record in records)
+    assert told[-1] == Drawn(4, 4, frames, frames)
+    assert len(told) == 1 + 4 + frames
     assert set(known_videos(run, records)) == {record.number for record in records}
     for record in records:
         assert film(video_path(run, record.number))[0] == record.steps + 1
@@ -72,15 +76,45 @@ def test_a_video_is_drawn_once(run):
             records,
             Consent("report"),
             _Callbacks(),
-            on_drawn=lambda *numbers: told.append(numbers),
+            on_frame=lambda drawn: told.append(drawn),
             **options,
         )
-        return list(told)
+        return told[-1].done if told else 0
 
-    assert draw("once:0") == [(1, 1)]
-    assert draw("once:0,once:1") == [(1, 1)]
-    assert draw("once:1,once:0") == []
-    assert draw("once:1", every=2) == [(1, 1)]
+    assert draw("once:0", every=2) == 1
+    assert draw("once:0,once:1") == 1
+    assert draw("once:1,once:0") == 0
+    assert draw("once:1", every=2) == 0, "a video of more frames is not replaced"
+    assert draw("once:0", every=1) == 1
+
+
+def test_a_coarse_video_lies_beside_a_full_one(run):
+    full = envhub.replay(run, "once", 0)
+    size = full.path.stat().st_size
+    coarse = envhub.replay(run, "once", 0, every=50)
+    assert coarse.path == full.path.with_name(f"{full.recorded.number}.every50.mp4")
+    assert full.path.stat().st_size == size
+    assert known_videos(run, run.records())[full.recorded.number].every == 1
+
+
+def test_stopped(run):
+    """Ctrl-C ends it within a frame, and keeps the videos that are finished."""
+
+    def stop(drawn):
+        if drawn.done == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)  # the main thread has it before the next video begins
+
+    with pytest.raises(KeyboardInterrupt):
+        draw_videos(
+            run,
+            choose_episodes(run, "all"),
+            Consent("report", workers=1),
+            _Callbacks(),
+            on_frame=stop,
+        )
+    assert len(known_videos(run, run.records())) == 1
+    assert not descendants(os.getpid())
 
 
 def test_an_episode_that_cannot_be_drawn(run):

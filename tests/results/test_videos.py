@@ -10,12 +10,15 @@ from envhub.results.run import open_run
 from envhub.results.videos import (
     VideoFacts,
     choose_episodes,
+    failed_episode,
     find_episode,
     first_episodes,
+    frame_distance,
     keep_facts,
     keep_video,
     known_videos,
     video_path,
+    worst_episode,
 )
 
 
@@ -43,9 +46,28 @@ def test_choices(run, text, chosen):
 
 def test_all_and_a_number_of_them(run):
     assert len(choose_episodes(run, "all")) == 8
-    assert named(first_episodes(run, 2)) == ["near:0", "near:2"]
-    assert named(first_episodes(run, 5)) == ["near:0", "near:2", "far:0", "near:1", "near:3"]
+    assert named(first_episodes(run, 2)) == ["near:2", "far:0"]
+    assert named(first_episodes(run, 6)) == [
+        *("near:2", "far:0", "near:4", "far:1", "far:2"),
+        "near:0",
+    ]
     assert len(first_episodes(run, 99)) == 8
+
+
+def test_one_that_failed(run, make_run):
+    assert named([failed_episode(run), failed_episode(run, "far")]) == ["near:2", "far:0"]
+    assert worst_episode(run).success is not True
+    assert worst_episode(run, "far").task == "far"
+    with pytest.raises(UsageError, match="Did you mean 'far'"):
+        worst_episode(run, "fra")
+    won = open_run(make_run("won", near="11"))
+    assert worst_episode(won).task == "near"
+    with pytest.raises(UsageError, match=r"No episode in .*won failed\. --worst draws"):
+        failed_episode(won)
+
+
+def test_the_frames_of_a_long_episode():
+    assert [frame_distance(steps) for steps in (0, 1, 200, 201, 520)] == [1, 1, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
