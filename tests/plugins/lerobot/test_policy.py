@@ -83,6 +83,33 @@ def test_a_device_that_is_not_there(answer):
     assert answer["cuda"]["device"] == "cpu"
 
 
+# Checkpoints of LeRobot before 0.4
+
+
+def test_an_old_checkpoint_acts_by_the_old_formulas(answer):
+    """`soak/test_checkpoints.py` has the other policies and normalizations."""
+    old = answer["old-act"]
+    assert (old["equal"], old["varied"]) == (True, True)
+    assert old["about"]["processors"] == "built from the weights"
+    (remark,) = old["remarks"]
+    assert remark.startswith("The checkpoint is of LeRobot before 0.4: its processors are built")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing", "have no normalize_inputs.buffer_observation_state.std, which config.json"),
+        ("never set", "buffer_observation_state.std has numbers that are not finite"),
+        ("size", "buffer_observation_state.std has the shape (6,); by config.json it is (4,)."),
+        ("of nothing", "have normalize_inputs.so100_buffer_observation_state.mean, which is of no"),
+        ("weights", "weights do not fit its config.json: Unexpected key(s)"),
+    ],
+)
+def test_old_checkpoints_that_are_refused(answer, name, words):
+    assert words in answer["old refusals"][name]
+    assert "\n" not in answer["old refusals"][name]
+
+
 # A program that loads checkpoints itself
 
 
