@@ -27,6 +27,7 @@ from envhub_lerobot.hub_names import FIELDS
 from envhub_lerobot.old_format import REMARK, load_weights, read_statistics
 from envhub_lerobot.outliers import OutlierFinder, state_statistics
 from envhub_lerobot.reading import PROCESSORS, WEIGHTS, Contents, private_copy, read_contents
+from envhub_lerobot.sentences import read_sentences
 from envhub_lerobot.trained import Trained, read_trained
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -43,6 +44,8 @@ class LeRobotPolicy:
     """
 
     format = "lerobot"
+    instructions: Mapping[str, str] = {}
+    """What it is told instead of the benchmark's texts, by task."""
     provided: Any = None
     """A `ProvidedInfo` of the files that it was loaded from, if a program loaded it: a run records
     them."""
@@ -88,8 +91,17 @@ class LeRobotPolicy:
         before = self._inputs
         spaces = observation_space, action_space
         made._take(fit(before.trained, benchmark, *spaces, before.rename))
+        made.tell(read_sentences(benchmark))
         made._outliers = OutlierFinder(self._statistics)  # each run is told of its own
         return made
+
+    def tell(self, sentences: Mapping[str, str]) -> None:
+        """Be told LeRobot's own sentences, with which its policies were trained."""
+        self.instructions = sentences
+        if sentences:
+            told = f"Tasks are told in the sentences of LeRobot {self.about['lerobot']}"
+            self._remarks = (*self._remarks, f"{told}, with which its policies were trained.")
+            self._take(self._inputs)
 
     def check_space(self, space: Any) -> None:
         """Compare the checkpoint's inputs with the observations of a benchmark's own conversion."""
@@ -180,7 +192,7 @@ def make_policy(
     os.environ.update(dict.fromkeys(_OFFLINE, "1"))  # as long as this process lives
     logging.getLogger().setLevel(logging.WARNING)
     names = read_rename(rename)
-    return load_policy(
+    policy = load_policy(
         Path(directory),
         batch=batch,
         device=device,
@@ -191,6 +203,8 @@ def make_policy(
         checked=checked or {},
         inputs_of=lambda trained: fit(trained, benchmark, observation_space, action_space, names),
     )
+    policy.tell(read_sentences(benchmark))
+    return policy
 
 
 def load_policy(

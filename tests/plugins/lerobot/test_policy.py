@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from envhub_lerobot.contents import STEPS
@@ -354,6 +355,14 @@ def test_a_checkpoint_of_the_hub_on_metaworld(made, answer, tmp_path, local_hub,
         env_args={"size": 64},
     )
     assert [(record.status, record.steps) for record in run.records()] == [("ok", 12)] * 2
+    place = (
+        "import importlib.util as u; print(u.find_spec('lerobot').submodule_search_locations[0])"
+    )
+    package = Path(subprocess.check_output([lerobot_python(), "-c", place], text=True).strip())
+    known = json.loads((package / "envs/metaworld_config.json").read_text())
+    sentence = known["TASK_DESCRIPTIONS"]["reach-v3"]
+    assert run.info["policy"]["instructions"] == {"reach-v3": sentence}
+    assert run.info["plan"]["instructions"] == {}
     checkpoint = run.info["policy"]["provided"]["details"]
     assert (checkpoint["repo"], checkpoint["commit"]) == ("user/arm", commit)
     assert run.info["policy"]["path"] == f"lerobot:user/arm@{commit}"
