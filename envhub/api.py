@@ -15,6 +15,7 @@ from envhub.arguments import (
     check_choice,
     check_flag,
     check_function,
+    check_instructions,
     check_limits,
     check_names,
     check_path,
@@ -142,6 +143,7 @@ def evaluate(
     seed: int = 0,
     workers: int | Literal["auto"] | None = None,
     max_steps: int | None = None,
+    instructions: Mapping[str, str | Sequence[str]] | None = None,
     env_args: Mapping[str, Argument] | None = None,
     policy_args: Mapping[str, Argument] | None = None,
     policy_python: str | Path | None = None,
@@ -173,6 +175,8 @@ def evaluate(
         workers: Worker processes; None or "auto": as many as cores and free memory allow; 0:
             everything in this process.
         max_steps: A horizon that replaces the tasks' own.
+        instructions: Texts that policies are told instead of the benchmark's, by task; of a list,
+            episode k is told number `k mod n`.
         env_args: Arguments of the benchmark's function that makes envs.
         policy_args: Arguments of the policy's factory.
         policy_python: An interpreter for the policy's own process, such as
@@ -212,6 +216,7 @@ def evaluate(
         seed=check_whole("seed", seed, 0, 2**62),
         workers=check_workers(workers),
         max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
+        instructions=check_instructions("instructions", instructions),
         env_args=check_values("env_args", env_args),
         policy_python=_interpreter(policy_python),
         policy_processes=check_processes(policy_processes),

@@ -8,10 +8,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from envhub.declarations import MAX_DESCRIPTION
 from envhub.errors import UsageError
 from envhub.files import expand_home
 from envhub.options import RUNTIMES, Argument, Limits, Processes
-from envhub.values import find_value_problem
+from envhub.values import find_value_problem, has_surrogate
 
 MAX_WORKERS = 4096
 MAX_PROCESSES = 256
@@ -100,6 +101,38 @@ def check_values(name: str, value: object) -> dict[str, Argument]:
         if find_value_problem(item) is not None:
             raise _wrong(f"{name}[{key!r}]", _VALUE, item)
     return dict(value)
+
+
+def check_instructions(name: str, value: object) -> dict[str, tuple[str, ...]]:
+    """Return texts by task; a single text is a list of one.
+
+    Args:
+        name: Of the argument, or of the file.
+        value: A mapping of tasks to a text or a list of texts.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _wrong(name, 'a mapping of tasks to texts, as in {"reach": "Reach."}', value)
+    if not value:
+        raise UsageError(f"{name} names no task: word at least one, or leave it out.")
+    found: dict[str, tuple[str, ...]] = {}
+    for task, item in value.items():
+        if not isinstance(task, str):
+            raise _wrong(f"{name} has a key that", "the name of a task", task)
+        texts = (item,) if isinstance(item, str) else item
+        if not isinstance(texts, list | tuple) or not texts:
+            raise _wrong(f"{name}, {task!r}", "a text or a list of texts", item)
+        for text in texts:
+            if not isinstance(text, str) or not text.strip() or has_surrogate(text):
+                raise _wrong(f"{name}, {task!r}", "text that is not empty", text)
+            if len(text) > MAX_DESCRIPTION:
+                raise UsageError(
+                    f"{name}, {task!r} has a text of {len(text):,} characters; {MAX_DESCRIPTION:,} "
+                    "at most are told."
+                )
+        found[task] = tuple(texts)
+    return found
 
 
 def check_limits(value: object) -> Limits:

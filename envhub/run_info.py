@@ -191,6 +191,10 @@ class PlanInfo(Info, frozen=True, kw_only=True):
     episodes: Annotated[Episodes, Agree("resume", "protocol", words="--episodes")]
     seed: Annotated[Count, Agree("resume", "compare", "protocol", words="--seed")]
     max_steps: Annotated[Positive | None, Agree("resume", words="--max-steps")]
+    instructions: Annotated[
+        dict[Name, list[str]], Agree("resume", "protocol", words="--instructions")
+    ] = {}
+    """Of tasks that the user words otherwise; episode k is told number k mod n."""
     reuse: Annotated[
         Literal["reset", "rebuild"],
         Agree("resume", "compare", "protocol", words="reuse of envs"),
@@ -276,6 +280,8 @@ class PolicyInfo(Info, frozen=True, kw_only=True):
     """None only for runs that began before one row per call was the default."""
     placement: Literal["process", "worker"] | None = None
     about: dict[str, str] = {}
+    instructions: dict[str, str] = {}
+    """What its own provider tells it instead of the benchmark's texts, by task."""
     latency: LatencyInfo | None = None
     outliers: list[OutlierInfo] = []
     runtime: PolicyRuntimeInfo | None = None
@@ -469,6 +475,7 @@ class RunInfo(Info, frozen=True, kw_only=True):
             batch=then.batch,
             placement=then.placement,
             about=then.about,
+            instructions=then.instructions,
             latency=then.latency,
             outliers=then.outliers,
             processes=then.processes,
@@ -529,19 +536,27 @@ class RunInfo(Info, frozen=True, kw_only=True):
         batch: int | Literal["any"],
         placement: Literal["process", "worker"],
         about: Mapping[str, str],
+        instructions: Mapping[str, str],
         latency: LatencyInfo | None,
         outliers: list[OutlierInfo],
         conventions: ConventionsInfo,
     ) -> "RunInfo":
         """Return the content with what playing has shown of the policy.
 
+        Of the policy's own instructions those count that the user did not replace.
         A run of an earlier format is told in this one from now on, with the digest of this one.
         """
+        told = {
+            task: text
+            for task, text in instructions.items()
+            if task in self.plan.tasks and task not in self.plan.instructions
+        }
         policy = replace(
             self.policy,
             batch=batch,
             placement=placement,
             about=dict(about),
+            instructions=told,
             latency=latency,
             outliers=outliers,
         )

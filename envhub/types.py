@@ -218,6 +218,8 @@ class PolicyFacts:
     """What it was trained with."""
     declares_batch: bool = True
     """Whether `batch` is the policy's own, not the default."""
+    instructions: Mapping[str, str] = field(default_factory=dict)
+    """What it is told instead of the benchmark's texts, by task."""
 
     def __post_init__(self) -> None:
         # Also where a policy's process says it.

@@ -24,6 +24,8 @@ from envhub.run_info import (
 LATENCY = LatencyInfo(calls=3, p50=0.1, p95=0.2, counts={"9": 3})
 OTHER = {str: "another", int: 77, float: 7.5, dict: {"other": "sha256:9"}, list: ["other"]}
 OTHER_OF = {
+    # Compared in the tasks that two runs have in common.
+    "plan.instructions": {"elsewhere": ["Go."]},
     "benchmark.kind": "plugin",
     "plan.reuse": "rebuild",
     "plan.max_steps": 9,
@@ -50,7 +52,7 @@ def test_what_must_agree():
         "benchmark.env_var_hashes",
         *("plan.seed", "plan.reuse", "runtime.packages"),
     }
-    protocol = compared | {"benchmark.kind", "plan.episodes", "plan.tasks"}
+    protocol = compared | {"benchmark.kind", "plan.episodes", "plan.instructions", "plan.tasks"}
     assert question("compare") == compared
     assert question("protocol") == protocol
     assert question("resume") == protocol | {
@@ -161,11 +163,13 @@ def test_a_run_begins_is_continued_and_finished():
     info = begin()
     assert (info.format, info.envhub, info.seal) == (2, envhub.__version__, None)
     assert info.protocol == hash_protocol(info)
-    told = {"batch": 4, "placement": "process", "about": {"device": "cpu"}}
+    own = dict.fromkeys((*info.plan.tasks, "another"), "Go on.")
+    told = {"batch": 4, "placement": "process", "about": {"device": "cpu"}, "instructions": own}
     agreed = ConventionsInfo(ignore=False, policy={"images": "upright"})
     done = info.finished(**told, latency=LATENCY, outliers=[], conventions=agreed)
     assert (done.policy.batch, done.policy.latency, done.conventions) == (4, LATENCY, agreed)
-    assert done.protocol == info.protocol
+    assert done.policy.instructions == dict.fromkeys(info.plan.tasks, "Go on.")
+    assert done.protocol == info.protocol  # what a provider tells its policy belongs to the policy
 
     before = replace(done, created="2026-01-01T12:00:00+00:00", envhub="0.0.9")
     again = replace(begin(), conventions=ConventionsInfo(ignore=True)).continued(before)

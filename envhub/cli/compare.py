@@ -9,6 +9,7 @@ import click
 
 from envhub.cli.options import debug_option, json_option, local_path
 from envhub.errors import ExitCode, UsageError, printable
+from envhub.results.comparable import describe_told_apart
 from envhub.results.compare import Comparison, TaskComparison, compare, compare_groups
 from envhub.results.conclusion import conclude, conclude_groups, p_value, points
 from envhub.results.paste import describe_policy
@@ -96,12 +97,14 @@ def command(
     first, second = (open_run(each) for each in runs)
     found = compare(first, second, paired=not unpaired)
     allowed = None if margin is None else margin / 100
+    apart = describe_told_apart(first.run_info, second.run_info)
     if html is not None:
         from envhub.results.report.page import report  # commands must start fast
 
         report(first, html, other=second, paired=not unpaired)
     if as_json:
         content = {"a": _describe(first), "b": _describe(second), **found.to_json()}
+        content["instructions"] = apart
         if allowed is not None:
             content |= {"margin": allowed, "not_worse_by_margin": found.not_worse_by(allowed)}
         click.echo(json.dumps(content, indent=2))
@@ -111,6 +114,8 @@ def command(
         click.echo("\n" + printable(render(found)) + "\n")
         for line in conclude(found, allowed):
             click.echo(printable(line))
+        if apart is not None:
+            click.echo(printable(apart))
     if fail_if is not None and _failed(found, fail_if, allowed):
         raise SystemExit(ExitCode.FOUND)
 

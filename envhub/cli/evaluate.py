@@ -13,6 +13,7 @@ from envhub.cli.options import (
     WholeNumber,
     debug_option,
     env_arg_option,
+    instructions_option,
     json_option,
     local_path,
     parse_args,
@@ -104,6 +105,7 @@ from envhub.results.videos import first_episodes
     show_default="each task's own",
     help="Horizon of every task.",
 )
+@instructions_option
 @click.option(
     "--workers",
     default="auto",

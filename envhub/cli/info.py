@@ -43,6 +43,11 @@ _UNDECLARED = "observation  not declared by the plugin; envhub try shows it"
 @click.option(
     "--max-steps", type=WholeNumber(min=1, max=MAX_HORIZON), help="Horizon of envs that have none."
 )
+@click.option(
+    "--instructions",
+    is_flag=True,
+    help="Print what policies are told, by task: JSON that --instructions of eval reads.",
+)
 @source_options
 @json_option
 @env_arg_option
@@ -52,6 +57,7 @@ def command(
     ref: str,
     *,
     max_steps: int | None,
+    instructions: bool,
     as_json: bool,
     env_args: dict[str, Argument],
     limits: Limits,
@@ -68,6 +74,7 @@ def command(
         envhub info ./my_env
         envhub info ./my_env --json
         envhub info ./my_env --env-arg size=128
+        envhub info ./my_env --instructions > told.json
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     try:
         source = get_source(ref, options)
@@ -85,6 +92,10 @@ def command(
     )
     spaces = next(iter(described.spaces.values()), None)
     declared = _requirements(source)
+    if instructions:
+        told = {name: task.description for name, task in described.benchmark.tasks().items()}
+        click.echo(json.dumps(told, indent=2))
+        return
     files = _files(source)
     if as_json:
         click.echo(_as_json(described, spaces, declared, files))

@@ -299,6 +299,44 @@ def _parse_value(option: str, key: str, text: str) -> Argument:
     return value
 
 
+instructions_option = click.option(
+    "--instructions",
+    metavar="FILE",
+    callback=lambda _ctx, _param, text: _read_instructions(text),
+    help="JSON file with what policies are told instead of the benchmark's texts: a text, or a "
+    "list of texts, by task. envhub info REF --instructions prints one.",
+)
+
+
+def _read_instructions(text: str | None) -> dict[str, tuple[str, ...]]:
+    """Read a file with texts by task; of a key that it has twice, the error says so."""
+    if text is None:
+        return {}
+    from envhub.arguments import check_instructions  # commands must start fast
+    from envhub.files import expand_home
+
+    name = f"--instructions {text}"
+    try:
+        data = expand_home(text).read_bytes()
+    except (OSError, ValueError) as exc:
+        reason = getattr(exc, "strerror", None) or exc
+        raise UsageError(f"{name} cannot be read: {reason}. Check the path.") from exc
+    try:
+        content = json.loads(data, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError) as exc:
+        raise UsageError(f"{name} is not JSON: {exc}.") from exc
+    return check_instructions(name, content)
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"it has {twice!r} twice")
+    return found
+
+
 require_option = click.option(
     "--require",
     "requirements",

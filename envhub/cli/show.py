@@ -15,7 +15,13 @@ from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results import table
 from envhub.results.controls import Control, read_controls
-from envhub.results.paste import describe_overridden, describe_parts, header, paste_line
+from envhub.results.paste import (
+    describe_overridden,
+    describe_parts,
+    describe_told,
+    header,
+    paste_line,
+)
 from envhub.results.require import Requirement, failures
 from envhub.results.run import Run, open_run
 from envhub.results.summary import Summary, to_json
@@ -68,6 +74,8 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "policy": run.run_info.policy.ref,
             "protocol": run.run_info.protocol,
             "conventions": to_builtins(run.run_info.conventions),
+            "instructions": run.run_info.plan.instructions,
+            "policy_instructions": run.run_info.policy.instructions,
             "line": line,
             **to_json(summary),
             "controls": [_control(control) for control in read_controls(run)],
@@ -83,6 +91,8 @@ def show_run(run: Run, *, as_json: bool) -> None:
     ignored = describe_overridden(run.run_info)
     if ignored is not None:
         click.echo(printable(f"\nConventions were ignored: {ignored}."))
+    for told in describe_told(run.run_info):
+        click.echo(printable(f"\n{told}"))
     for control in read_controls(run):
         click.echo(printable(f"\n{_describe_control(control)}"))
     click.echo(printable(f"\n{line}\n{run.directory}"))

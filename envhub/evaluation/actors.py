@@ -302,7 +302,10 @@ class InlineActor:
         number = attempt.episode.number
         if not attempt.began:
             attempt.began = True
-            self._contexts[number] = context_of(attempt.info), caller
+            self._contexts[number] = (
+                context_of(attempt.info, caller.facts.instructions),
+                caller,
+            )
             caller.start(self._contexts[number][0])
         context, _ = self._contexts[number]
         context.step = attempt.outcome.steps

@@ -20,7 +20,15 @@ from envhub.wire.values import Array
 class Attempt:
     """The steps of an episode so far. Only the host computes what is recorded."""
 
-    def __init__(self, episode: Episode, task: Task, number: int) -> None:
+    def __init__(self, episode: Episode, task: Task, number: int, told: str | None = None) -> None:
+        """Begin.
+
+        Args:
+            episode: The episode.
+            task: Its task.
+            number: Counts the attempts at the episode, from 1.
+            told: The user's instruction, whatever the env says; None: the env's or the task's.
+        """
         self.episode = episode
         self.task = task
         self.number = number
@@ -30,7 +38,8 @@ class Attempt:
         self.began = False
         """Whether the policy has been told that the episode began."""
         self.outcome = Outcome(task)
-        self._instruction: str | None = None
+        self._fixed = told is not None
+        self._instruction = None if told == task.description else told
         self._actions: list[Array] = []
         self._started = time.monotonic()
 
@@ -39,11 +48,19 @@ class Attempt:
         """What the policy is told about the episode."""
         episode, description = self.episode, self._instruction or self.task.description
         return EpisodeInfo(
-            episode.number, episode.suite, episode.task, description, episode.index, episode.seed
+            episode.number,
+            episode.suite,
+            episode.task,
+            description,
+            episode.index,
+            episode.seed,
+            self._fixed,
         )
 
     def instruct(self, description: str | None) -> None:
         """Use the instruction that the env gave at its reset; None: the task's."""
+        if self._fixed:
+            return
         same = description == self.task.description
         self._instruction = None if same else description
 

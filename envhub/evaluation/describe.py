@@ -84,7 +84,14 @@ def foresee(request: EvalRequest, files: Mapping[str, Any], before: RunInfo) -> 
         plugins=list(chosen() or ()),
     )
     episodes = before.plan.episodes if request.episodes is None else request.episodes
-    plan = replace(before.plan, seed=request.seed, max_steps=request.max_steps, episodes=episodes)
+    told = {t: list(texts) for t, texts in request.instructions.items() if t in before.plan.tasks}
+    plan = replace(
+        before.plan,
+        seed=request.seed,
+        max_steps=request.max_steps,
+        episodes=episodes,
+        instructions=told,
+    )
     # The interpreter is not known yet.
     policy = replace(request.policy.identify(), runtime=before.policy.runtime)
     return replace(

@@ -97,7 +97,9 @@ class Engine:
         for episode in self._job.episodes:
             error = self._job.broken.get(episode.task)
             if error is not None:
-                attempt = Attempt(episode, self._job.plan.tasks[episode.task], 1)
+                plan = self._job.plan
+                task, told = plan.tasks[episode.task], plan.instruction(episode)
+                attempt = Attempt(episode, task, 1, told)
                 self._record(attempt.failed(error, None), attempt)
 
     def _start_another(self) -> None:

@@ -10,7 +10,7 @@ class EpisodeQueue:
     """The episodes of a job whose envs can be made."""
 
     def __init__(self, job: Job) -> None:
-        self._tasks = job.plan.tasks
+        self._plan = job.plan
         self._retries = job.retries
         self._schedule = Schedule(job.playable, job.workers)
         self._failed: dict[int, int] = {}
@@ -27,7 +27,8 @@ class EpisodeQueue:
         if episode is None:
             return None
         number = self._failed.get(episode.number, 0) + 1
-        attempt = Attempt(episode, self._tasks[episode.task], number)
+        task, told = self._plan.tasks[episode.task], self._plan.instruction(episode)
+        attempt = Attempt(episode, task, number, told)
         attempt.alone = episode.number in self._alone
         return attempt
 

@@ -1,7 +1,7 @@
 """Which episodes are run. Pure: the same request gives the same plan."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -26,6 +26,13 @@ class Plan:
     per_task: int
     seed: int
     max_steps: int | None
+    instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The user's own texts, by task."""
+
+    def instruction(self, episode: Episode) -> str | None:
+        """Return what the user tells the policy in an episode; None: the env's or the task's."""
+        texts = self.instructions.get(episode.task)
+        return texts[episode.index % len(texts)] if texts else None
 
     def info(self, reuse: Literal["reset", "rebuild"]) -> PlanInfo:
         """Return the plan as `run.json` has it.
@@ -39,6 +46,7 @@ class Plan:
             seed=self.seed,
             max_steps=self.max_steps,
             reuse=reuse,
+            instructions={task: list(texts) for task, texts in self.instructions.items()},
             tasks={
                 name: TaskInfo(horizon=t.horizon, success=t.success, init_states=t.init_states)
                 for name, t in self.tasks.items()
@@ -53,6 +61,7 @@ def make_plan(
     episodes: int | None = None,
     seed: int = 0,
     max_steps: int | None = None,
+    instructions: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Plan:
     """Plan the episodes of the chosen tasks.
 
@@ -64,6 +73,7 @@ def make_plan(
         episodes: Episodes per task; None: the benchmark's own number.
         seed: Seed of the first episode of each task.
         max_steps: Horizon of every task; None: the tasks' own.
+        instructions: The user's own texts, by task; episode k is told text `k mod n`.
     """
     count = benchmark.episodes if episodes is None else episodes
     if count < 1:
@@ -84,6 +94,7 @@ def make_plan(
         for task in listed:
             first_suite.setdefault(task.name, suite)
     tasks = {task.name: task for listed in chosen.values() for task in listed}
+    told = {name: texts for name, texts in (instructions or {}).items() if name in tasks}
     planned: list[Episode] = []
     for name, task in tasks.items():
         for index in range(count):
@@ -97,6 +108,7 @@ def make_plan(
         per_task=count,
         seed=seed,
         max_steps=max_steps,
+        instructions=told,
     )
 
 

@@ -175,6 +175,9 @@ def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
     check_names(
         request.requirements, {suite: [t.name for t in tasks] for suite, tasks in chosen.items()}
     )
+    for name in request.instructions:
+        if name not in benchmark.tasks():
+            raise UnknownName("task", name, benchmark.tasks(), advice="--instructions names it.")
     _check_playable({task.name for tasks in chosen.values() for task in tasks}, worker, watcher)
     return make_plan(
         benchmark,
@@ -182,6 +185,7 @@ def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
         episodes=request.episodes,
         seed=request.seed,
         max_steps=request.max_steps,
+        instructions=request.instructions,
     )
 
 

@@ -82,6 +82,7 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
         episodes=plan.episodes,
         seed=plan.seed,
         max_steps=plan.max_steps,
+        instructions={task: tuple(texts) for task, texts in plan.instructions.items()},
         env_args=benchmark.env_args,
         limits=Limits(**asdict(info.limits)),
         retries=info.retries,

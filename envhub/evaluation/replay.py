@@ -80,7 +80,9 @@ class Replayer:
         """
         actions = recorded_actions(self._run.directory, record.number)
         slot = self._slot
-        slot.current = Attempt(episode, self._job.plan.tasks[episode.task], 1)
+        plan = self._job.plan
+        told = plan.instruction(episode)
+        slot.current = Attempt(episode, plan.tasks[episode.task], 1, told)
         try:
             mode = self._begin(episode, actions)
             frames = 0

@@ -36,6 +36,8 @@ class EvalRequest:
     workers: int | None = None
     """None: as many as cores and free memory allow; 0: none, run everything in this process."""
     max_steps: int | None = None
+    instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Texts that replace the benchmark's, by task."""
     env_args: Mapping[str, Argument] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retries: int = 1

@@ -344,6 +344,7 @@ def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watche
             batch=facts.batch,
             placement=facts.placement,
             about=facts.about,
+            instructions=facts.instructions,
             latency=latency.info(),
             outliers=actors.outliers.info(info.policy.outliers),
             conventions=agreement.info(ignore=info.conventions.ignore),

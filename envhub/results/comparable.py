@@ -12,6 +12,7 @@ from msgspec import to_builtins
 
 from envhub.errors import RunDirectoryError, UsageError, one_line
 from envhub.run_info import RunInfo, agreeing, canonical
+from envhub.text import pluralize
 
 _SHOWN = 3
 """Differences of a kind that an error names."""
@@ -115,11 +116,32 @@ def check_comparable(a: RunInfo, b: RunInfo) -> None:
     own = [{task: to_builtins(info.plan.tasks[task]) for task in common} for info in (a, b)]
     if own[0] != own[1]:
         differing.append(_describe("task", *own))
+    told = [{task: info.plan.instructions.get(task) for task in common} for info in (a, b)]
+    if told[0] != told[1]:
+        differing.append(_describe("--instructions", *told))
     if differing:
         raise UsageError(
             f"The runs differ in {'; and in '.join(differing)}. --unpaired compares them all the "
             "same, as different experiments."
         )
+
+
+def describe_told_apart(a: RunInfo, b: RunInfo) -> str | None:
+    """Say that two policies were told different texts by their own providers; None: they were not.
+
+    What a provider tells its policy belongs to the policy, as its weights do.
+    """
+    tasks = [task for task in a.plan.tasks if task in b.plan.tasks]
+    own = a.policy.instructions, b.policy.instructions
+    differ = [task for task in tasks if own[0].get(task) != own[1].get(task)]
+    if not differ:
+        return None
+    first = differ[0]
+    texts = [json.dumps(one[first]) if first in one else "the benchmark's text" for one in own]
+    return (
+        f"The policies were told different instructions in {len(differ)} of "
+        f"{pluralize(len(tasks), 'task')}; {first}: {texts[0]} to A, {texts[1]} to B."
+    )
 
 
 def _describe(words: str, a: Any, b: Any) -> str:

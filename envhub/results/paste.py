@@ -71,6 +71,19 @@ def describe_overridden(info: RunInfo) -> str | None:
     return contrast(info.benchmark.name, found.benchmark, found.policy, found.overridden)
 
 
+def describe_told(info: RunInfo) -> list[str]:
+    """Return sentences about tasks in which the policy was told other texts than the benchmark's.
+
+    The first kind is part of the protocol, the second belongs to the policy.
+    """
+    of = f"of {pluralize(len(info.plan.tasks), 'task')}"
+    kinds = (
+        (info.plan.instructions, "the user's (--instructions)"),
+        (info.policy.instructions, "the policy's own (policy.instructions in run.json)"),
+    )
+    return [f"The instructions of {len(told)} {of} were {whose}." for told, whose in kinds if told]
+
+
 def describe_outlier(outlier: OutlierInfo | Outlier) -> str:
     """Return a sentence about a number of a state that is far outside what was trained with."""
     statistics = ", ".join(f"{key} {value:.4g}" for key, value in outlier.statistics.items())

@@ -143,6 +143,8 @@ class EpisodeInfo(msgspec.Struct, frozen=True, array_like=True):
     description: str
     index: int
     seed: int
+    fixed: bool = False
+    """Whether the description is the user's, whatever the env or the policy says."""
 
 
 class Play(_Message, frozen=True):

@@ -1,7 +1,8 @@
 """The contract of policies: the methods that EnvHub calls, and the context of an episode."""
 
 import hashlib
-from collections.abc import Iterable, Sequence
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,8 +43,8 @@ class Policy(Protocol):
     """An object that acts. Only `act` is required.
 
     A policy may also have `placement` ("process" by default), `needs` (None: all of the
-    observation), `format` ("raw"), `batch` (1), `conventions` ({}), `start(episode)`,
-    `finish(episode)` and `close()`: docs/policies.md describes them.
+    observation), `format` ("raw"), `batch` (1), `conventions` ({}), `instructions` ({}),
+    `start(episode)`, `finish(episode)` and `close()`: docs/policies.md describes them.
     """
 
     def act(self, obs: Any, episodes: Sequence[Context], /) -> Any:
@@ -94,7 +95,21 @@ def facts_of(policy: Any, leaves: Sequence[str], batch: Batch = 1) -> PolicyFact
         remarks,
         conventions,
         declares_batch=declared is not None,
+        instructions=_instructions(name, getattr(policy, "instructions", {})),
     )
+
+
+def _instructions(name: str, declared: Any) -> dict[str, str]:
+    """Return the texts by task that a policy is told instead of the benchmark's."""
+    good = isinstance(declared, Mapping) and all(
+        isinstance(text, str) and text.strip() for text in (*declared, *declared.values())
+    )
+    if not good:
+        raise ContractError(
+            f"{name}.instructions must be a mapping of tasks to texts, found "
+            f"{reprlib.repr(declared)}."
+        )
+    return dict(declared)
 
 
 def _needed(name: str, needs: Any, leaves: Sequence[str]) -> tuple[str, ...] | None:

@@ -137,9 +137,9 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
         observe(needs)
         observation, _ = env_side.reset(request.episode.seed, request.options)
         player.look(show(observation))
-        description = env_side.instruction()
+        description = None if request.episode.fixed else env_side.instruction()
         turn.give_to_policy(0)
-        player.start(context_of(request.episode, description))
+        player.start(context_of(request.episode, player.facts.instructions, description))
     rewards: list[float] = []
     successes: list[bool | None] = []
     actions: list[Any] = []

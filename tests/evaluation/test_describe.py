@@ -63,6 +63,7 @@ def test_what_run_json_says(out, tmp_path):
         "episodes": 1,
         "seed": 5,
         "max_steps": 4,
+        "instructions": {},
         "reuse": "reset",
         "tasks": {
             name: {"horizon": 4, "success": "once", "init_states": 0} for name in ("far", "near")

@@ -8,6 +8,7 @@ from support.paths import ASSETS
 from support.run_tools import envhub as command
 
 import envhub
+from envhub.errors import ContractError, RunDirectoryError
 
 TOLD = str(ASSETS / "told_after_reset")
 COLORS = ("red", "green", "blue")
@@ -72,6 +73,48 @@ def test_wherever_the_policy_runs(tmp_path, placement, workers):
         assert record.status == "ok", record
         actions = np.load(run.directory / "actions" / f"{record.number}.npy")
         assert actions[0, 0] == np.float32(len(record.description) / 100)
+
+
+OWN = {"told_after_reset": ("Lift it.", "Now lift the other one.")}
+
+
+def test_the_users_instructions_come_first_and_stay(tmp_path):
+    """Where they reach a policy in the worker, after a resume and when a run is verified."""
+    (tmp_path / "policy.py").write_text(POLICY.format(placement="worker"))
+    out = tmp_path / "run"
+    policy, texts = str(tmp_path / "policy.py"), OWN["told_after_reset"]
+    run = envhub.evaluate(TOLD, policy, episodes=4, workers=1, out=out, instructions=OWN)
+    assert [record.description for record in run.records()] == [*texts, *texts]
+    assert run.info["plan"]["instructions"] == {"told_after_reset": [*texts]}
+    actions = [np.load(out / "actions" / f"{k}.npy")[0, 0] for k in range(4)]
+    assert actions == [np.float32(len(text) / 100) for text in (*texts, *texts)]
+    lines = (out / "episodes.jsonl").read_text().splitlines(keepends=True)
+    (out / "episodes.jsonl").write_text("".join(lines[:2]))
+    assert command("eval", "--resume", out, "--workers", 0).code == 0
+    assert [r.description for r in envhub.open_run(out).records()] == [*texts, *texts]
+    assert envhub.verify(out, workers=1).ok
+    assert "The instructions of 1 of 1 task were the user's" in command("show", out).out
+    with pytest.raises(RunDirectoryError, match="The --instructions told_after_reset that"):
+        envhub.evaluate(TOLD, policy, episodes=4, workers=0, out=out, resume=True)
+
+
+def test_a_policys_own_instructions(tmp_path):
+    """Those of the user come before them, and only those that were told are recorded."""
+    policy = Listener()
+    policy.instructions = {"told_after_reset": "Grasp.", "elsewhere": "Stay."}
+    run = envhub.evaluate(TOLD, policy, episodes=2, workers=0, out=tmp_path / "own")
+    assert policy.told == {0: "Grasp.", 1: "Grasp."}
+    assert run.info["policy"]["instructions"] == {"told_after_reset": "Grasp."}
+    assert run.info["plan"]["instructions"] == {}
+    assert all(record.description.startswith("Pick up") for record in run.records())  # the env's
+    run = envhub.evaluate(
+        TOLD, policy, episodes=2, workers=0, out=tmp_path / "users", instructions=OWN
+    )
+    assert tuple(policy.told.values()) == OWN["told_after_reset"]
+    assert run.info["policy"]["instructions"] == {}
+    policy.instructions = {"told_after_reset": 3}
+    with pytest.raises(ContractError, match="instructions must be a mapping of tasks to texts"):
+        envhub.evaluate(TOLD, policy, episodes=1, workers=0, out=tmp_path / "bad")
 
 
 def test_a_record_without_an_instruction_of_its_own_has_no_such_field(tmp_path):

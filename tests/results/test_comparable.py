@@ -8,7 +8,7 @@ from support.manifests import INFO
 from support.run_json import changed, info_of
 
 from envhub.errors import RunDirectoryError, UsageError
-from envhub.results.comparable import check_comparable, check_same
+from envhub.results.comparable import check_comparable, check_same, describe_told_apart
 
 CHANGES = {
     "name": ("benchmark", "name", "other", "the benchmark (env, other)"),
@@ -22,6 +22,12 @@ CHANGES = {
         "the conventions (images none, upright)",
     ),
     "seed": ("plan", "seed", 5, "--seed (0, 5)"),
+    "instructions": (
+        "plan",
+        "instructions",
+        {"near": ["Go."], "elsewhere": ["Stay."]},
+        "--instructions (near none, ['Go.'])",
+    ),
     "reuse": ("plan", "reuse", "rebuild", "the reuse of envs (reset, rebuild)"),
     "package": ("runtime", "packages", {"mujoco": "3.3.2"}, "the packages (mujoco 3.3.0, 3.3.2)"),
 }
@@ -35,6 +41,18 @@ def test_what_must_be_equal(name):
     with pytest.raises(UsageError) as caught:
         check_comparable(info_of(INFO), info_of(other))
     assert str(caught.value).startswith(f"The runs differ in {said}. --unpaired compares them")
+
+
+def test_what_providers_tell_their_policies_is_named_and_pairs():
+    other = copy.deepcopy(INFO)
+    other["policy"]["instructions"] = {"far": "Go far.", "elsewhere": "Stay."}
+    a, b = info_of(INFO), info_of(other)
+    check_comparable(a, b)
+    assert describe_told_apart(a, a) is None
+    assert describe_told_apart(a, b) == (
+        "The policies were told different instructions in 1 of 2 tasks; far: the benchmark's text "
+        'to A, "Go far." to B.'
+    )
 
 
 def test_a_horizon_and_many_packages_that_differ():
@@ -97,6 +115,11 @@ def test_what_may_change(dotted, value):
             "benchmark.conventions",
             {"images": "upright"},
             "The convention images that run was begun",
+        ),
+        (
+            "plan.instructions",
+            {"near": ["Go."]},
+            'The --instructions near that run was begun with is none, and now it is ["Go."]. Give',
         ),
         (
             "benchmark.assets",

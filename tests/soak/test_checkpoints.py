@@ -3,6 +3,7 @@
 Each process of a policy imports LeRobot, which takes most of the time.
 """
 
+import json
 import os
 import re
 import shutil
@@ -32,6 +33,19 @@ def walkers(tmp_path_factory):
 @pytest.fixture(scope="module")
 def arms(tmp_path_factory):
     return made_once(tmp_path_factory, "lerobot_arms.py")
+
+
+# Checkpoints of LeRobot before 0.4
+
+
+def test_old_checkpoints_act_by_the_old_formulas(tmp_path_factory):
+    """One with deviations is in `make test`; the camera's name has an underscore."""
+    names = ("old-act-ranges", "old-diffusion", "old-diffusion-deviations")
+    made = made_once(tmp_path_factory, "lerobot_cases.py", f"{WALK}/env.py", *names)
+    answer = json.loads((made / "answer.json").read_text())
+    assert "error" not in answer, answer["error"]
+    told = {name: (answer[name]["equal"], answer[name]["varied"]) for name in names}
+    assert told == dict.fromkeys(names, (True, True))
 
 
 # Whatever happens

@@ -213,6 +213,11 @@ def own_loop(directory: Path, make_env, vlm: Path | None = None) -> list[np.ndar
         overrides = {"tokenizer_processor": {"tokenizer_name": str(vlm)}}
     policy = get_policy_class(config.type).from_pretrained(directory, config=config, strict=True)
     pre, post = make_pre_post_processors(config, str(directory), preprocessor_overrides=overrides)
+    return play(policy, pre, post, make_env)
+
+
+def play(policy, pre, post, make_env) -> list[np.ndarray]:
+    """The actions of one episode after the other, with `select_action`."""
     taken = []
     for seed in SEEDS:
         env = make_env()
@@ -590,12 +595,110 @@ def compare(name: str, directory: Path, make_env) -> dict[str, object]:
     return answer
 
 
+WRIST = "observation.images.wrist_image"
+"""A name with an underscore, which LeRobot's own conversion loses the statistics of."""
+MODES = {
+    "old-act": ("MEAN_STD", "MEAN_STD", "MEAN_STD"),
+    "old-act-ranges": ("MIN_MAX", "MIN_MAX", "MIN_MAX"),
+    "old-diffusion": ("MEAN_STD", "MIN_MAX", "MIN_MAX"),
+    "old-diffusion-deviations": ("IDENTITY", "MEAN_STD", "MEAN_STD"),
+}
+"""How pictures, states and actions are normalized."""
+
+
+def compare_old(name: str, directory: Path, make_env) -> dict[str, object]:
+    """Act with a checkpoint as LeRobot 0.3.3 saved it, and with its formulas, written again."""
+    from lerobot.configs.types import NormalizationMode
+    from safetensors.torch import save_file
+
+    place = directory / name
+    inputs = {WRIST: INPUTS["observation.image"], "observation.state": INPUTS["observation.state"]}
+    visual, state, action = map(NormalizationMode, MODES[name])
+    mapping = {"VISUAL": visual, "STATE": state, "ACTION": action}
+    more = {"input_features": inputs, "normalization_mapping": mapping}
+    config = DiffusionConfig(**DIFFUSION | more) if "diff" in name else ACTConfig(**ACT | more)
+    torch.manual_seed(len(name))
+    policy = get_policy_class(config.type)(config).eval()
+    stats = {**STATS, WRIST: STATS["observation.image"]}
+    stats[WRIST] |= {"min": torch.zeros(3, 1, 1), "max": torch.full((3, 1, 1), 0.9)}
+    buffers = {}
+    for part, features in (("normalize_inputs", inputs), ("unnormalize_outputs", OUTPUTS)):
+        for feature, each in features.items():
+            keys = {"MEAN_STD": ("mean", "std"), "MIN_MAX": ("min", "max"), "IDENTITY": ()}
+            for key in keys[mapping[each.type.value].value]:
+                buffer = f"{part}.buffer_{feature.replace('.', '_')}.{key}"
+                buffers[buffer] = stats[feature][key]
+    targets = {k.replace("unnormalize_outputs", "normalize_targets"): v for k, v in buffers.items()}
+    policy.config.save_pretrained(place)
+    weights = {key: value.contiguous() for key, value in policy.state_dict().items()}
+    save_file(
+        {**weights, **{k: v.clone() for k, v in {**targets, **buffers}.items()}},
+        place / "model.safetensors",
+    )
+
+    def normalize(frame):
+        new = dict(frame)
+        for feature, each in inputs.items():
+            mode, known = mapping[each.type.value].value, stats[feature]
+            if mode == "MEAN_STD":
+                new[feature] = (frame[feature] - known["mean"]) / (known["std"] + 1e-8)
+            elif mode == "MIN_MAX":
+                part = (frame[feature] - known["min"]) / (known["max"] - known["min"] + 1e-8)
+                new[feature] = part * 2 - 1
+        return new
+
+    def unnormalize(taken):
+        known = stats["action"]
+        if action.value == "MEAN_STD":
+            return taken * known["std"] + known["mean"]
+        return (taken + 1) / 2 * (known["max"] - known["min"]) + known["min"]
+
+    def before(frame):
+        frame = {**frame, WRIST: frame["observation.image"]}
+        return normalize({key: frame[key] for key in inputs})
+
+    own = play(policy, before, unnormalize, make_env)
+    one, _, facts = ours(place, make_env, 1, rename=f"observation.image={WRIST}")
+    return {
+        "equal": same(own, one),
+        "varied": not same(own[:1], own[1:2]),
+        "about": dict(facts.about),
+        "remarks": list(facts.remarks),
+    }
+
+
+def old_refusals(directory: Path, make_env) -> dict[str, str]:
+    """What is said of old checkpoints whose statistics are not as config.json says."""
+    from safetensors.torch import load_file, save_file
+
+    tensors, said = load_file(directory / "old-act/model.safetensors"), {}
+    state = "normalize_inputs.buffer_observation_state"
+    changes = {
+        "missing": {f"{state}.std": None},
+        "never set": {f"{state}.std": torch.full((4,), torch.inf)},
+        "size": {f"{state}.std": torch.ones(6)},
+        "of nothing": {"normalize_inputs.so100_buffer_observation_state.mean": torch.ones(4)},
+        "weights": {"model.new": torch.ones(1)},
+    }
+    for name, change in changes.items():
+        place = directory / f"old-{name}"
+        shutil.copytree(directory / "old-act", place)
+        kept = {k: v for k, v in {**tensors, **change}.items() if v is not None}
+        save_file(kept, place / "model.safetensors")
+        try:
+            ours(place, make_env, 1, rename=f"observation.image={WRIST}")
+        except ContractError as exc:
+            said[name] = str(exc)
+    return said
+
+
 def main(directory: Path, env_file: str, *names: str) -> dict[str, object]:
     walk = load_walk(env_file)
     torch.set_num_threads(1)
     answer: dict[str, object] = {"version": lerobot.__version__}
     for name in names or CONFIGS:
-        answer[name] = compare(name, directory, walk)
+        how = compare_old if name in MODES else compare
+        answer[name] = how(name, directory, walk)
     return answer if names else answer | others(directory, walk, env_file)
 
 
@@ -613,6 +716,8 @@ def others(directory: Path, walk, env_file: str) -> dict[str, object]:
     _, _, facts = ours(directory / "cuda", walk, 1)
     answer["cuda"] = {"remarks": list(facts.remarks), "device": facts.about["device"]}
     answer["refusals"] = refusals(directory, walk)
+    answer["old-act"] = compare_old("old-act", directory, walk)
+    answer["old refusals"] = old_refusals(directory, walk)
     answer["renamed"] = renamed(directory, walk)
     answer["conventions"] = conventions(directory, walk)
     answer["outliers"] = outliers(directory, walk)

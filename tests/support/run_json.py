@@ -37,6 +37,7 @@ MANIFEST: dict[str, Any] = {
         "episodes": 2,
         "seed": 0,
         "max_steps": None,
+        "instructions": {},
         "reuse": "reset",
         "tasks": {
             name: {"horizon": 5, "success": "once", "init_states": 0} for name in ("near", "far")
@@ -55,6 +56,7 @@ MANIFEST: dict[str, Any] = {
         "batch": None,
         "placement": None,
         "about": {},
+        "instructions": {},
         "latency": None,
         "outliers": [],
         "runtime": None,

@@ -75,6 +75,10 @@ def make_workspace(place: Path) -> None:
     (place / "full").mkdir()
     (place / "full" / "notes.txt").write_text("mine\n")
     (place / "file.txt").write_text("just text\n")
+    texts = {"neer": {"neer": "go"}, "list": ["go"], "empty": {}, "number": {"near": 3}}
+    for name, content in texts.items():
+        (place / f"told-{name}.json").write_text(json.dumps(content))
+    (place / "told-twice.json").write_text('{"near": "go", "near": "stay"}')
     os.mkfifo(place / "fifo")
     (place / "loop").symlink_to("loop")
     _make_bad_benchmarks(place)

@@ -252,6 +252,8 @@ def commands(run: Run) -> list[tuple[str, str]]:
     words += ["--episodes", str(plan.episodes), "--seed", str(plan.seed)]
     if plan.max_steps is not None:
         words += ["--max-steps", str(plan.max_steps)]
+    if plan.instructions:
+        words += ["--instructions", "FILE"]  # its content is in run.json
     for option, args in (("--env-arg", info.benchmark.env_args), ("--policy-arg", policy.args)):
         for name, value in args.items():
             words += [option, f"{name}={value if isinstance(value, str) else json.dumps(value)}"]

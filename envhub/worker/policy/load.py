@@ -68,14 +68,20 @@ class ObservationView:
         return self.of({path: _stack([value(row, path) for row in rows]) for path in self.paths})
 
 
-def context_of(info: EpisodeInfo, instruction: str | None = None) -> Context:
+def context_of(
+    info: EpisodeInfo, own: Mapping[str, str], instruction: str | None = None
+) -> Context:
     """Make the context of an episode that begins.
 
     Args:
         info: The episode, as the host knows it.
+        own: The instructions that the policy brings along, by task; the user's come first.
         instruction: The instruction that the env gave since then; None: the host knows it.
     """
-    description, rng = instruction or info.description, make_rng(info.seed, info.task)
+    description = instruction or info.description
+    if not info.fixed:
+        description = own.get(info.task, description)
+    rng = make_rng(info.seed, info.task)
     return Context(info.suite, info.task, description, info.index, info.seed, rng=rng)
 
 

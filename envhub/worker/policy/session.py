@@ -82,7 +82,7 @@ class PolicySession:
         caller = self._callers[request.policy]
         self._finish(request.finish)
         for episode in request.begin:
-            context = context_of(episode)
+            context = context_of(episode, caller.facts.instructions)
             self._contexts[episode.number] = context, caller
             caller.start(context)
         episodes = [self._context(row) for row in request.rows]

@@ -18,7 +18,9 @@ from envhub.sources.fingerprint import hash_file
 from envhub.sources.hub import Hub
 from envhub.sources.profiles import CHECKPOINT, Profile
 from envhub.sources.store import Stored
+from envhub_lerobot.old_format import check_type, has_buffers
 from envhub_lerobot.reading import (
+    ABSENT,
     CONFIG,
     PROCESSORS,
     WEIGHTS,
@@ -146,13 +148,15 @@ def read_checkpoint(directory: Path, proven: Mapping[str, str] | None = None) ->
             f"{directory / CONFIG} names no type of policy: it is not LeRobot's. Checkpoints of "
             "LeRobot are usually in a directory pretrained_model."
         )
+    if contents.old:
+        check_type(directory, contents.config["type"])
     files = [name for name in names if name.endswith((".json", ".safetensors"))]
     weights = directory / WEIGHTS
     before = describe_state(weights.stat())
     hashes = {name: proven[name] if proven else hash_file(directory / name) for name in files}
     if describe_state(weights.stat()) != before:
         raise changed(weights)
-    checked = {name: hashes[name] for name in (*contents.hashes, *contents.states)}
+    checked = {name: hashes.get(name, ABSENT) for name in (*contents.hashes, *contents.states)}
     _compare_reading(contents, checked)
     return Checkpoint(directory.resolve(), hashes, {**checked, WEIGHTS: before})
 
@@ -178,11 +182,10 @@ def _check_names(directory: Path, names: list[str]) -> None:
         )
     _check_weights(directory, names)
     missing = [name for name in PROCESSORS if name not in names]
-    if missing:
+    if missing and (len(missing) == 1 or not has_buffers(directory / WEIGHTS)):
         raise ContractError(
-            f"{directory} has no {missing[0]}: it is of LeRobot before 0.4, and would run without "
-            "normalization. Convert it: python -m lerobot.processor.migrate_policy_normalization "
-            f"--pretrained-path {directory}"
+            f"{directory} has no {missing[0]}, and no statistics among its weights: it would run "
+            "without normalization. Save it again with LeRobot 0.4.4 or newer."
         )
 
 

@@ -128,7 +128,7 @@ def read_names(checkpoint: Checkpoint) -> dict[str, Use]:
     for field in sorted(FIELDS & {*config}):
         weights = needs_weights(field, config)
         _add(uses, config[field], Use(f"{field} of {CONFIG}", weights))
-    for file in PROCESSORS:
+    for file in PROCESSORS if (checkpoint.directory / PROCESSORS[0]).exists() else ():
         for step in _read(checkpoint.directory / file).get("steps", []):
             settings = step.get("config")
             for field in sorted(FIELDS & {*settings} if isinstance(settings, dict) else ()):

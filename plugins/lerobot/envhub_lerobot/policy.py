@@ -6,6 +6,7 @@ LeRobot 0.4.4 or later, which have the functions that are called here.
 """
 
 import copy
+import json
 import logging
 import os
 import sys
@@ -23,8 +24,10 @@ from envhub.wire.policy_contract import Context
 from envhub_lerobot.acting import check_batch, is_mixed, make_acting, way_of
 from envhub_lerobot.features import Inputs, check_trained, compare, match, read_rename
 from envhub_lerobot.hub_names import FIELDS
+from envhub_lerobot.old_format import REMARK, load_weights, read_statistics
 from envhub_lerobot.outliers import OutlierFinder, state_statistics
-from envhub_lerobot.reading import PROCESSORS, Contents, private_copy, read_contents
+from envhub_lerobot.reading import PROCESSORS, WEIGHTS, Contents, private_copy, read_contents
+from envhub_lerobot.sentences import read_sentences
 from envhub_lerobot.trained import Trained, read_trained
 
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -41,6 +44,8 @@ class LeRobotPolicy:
     """
 
     format = "lerobot"
+    instructions: Mapping[str, str] = {}
+    """What it is told instead of the benchmark's texts, by task."""
     provided: Any = None
     """A `ProvidedInfo` of the files that it was loaded from, if a program loaded it: a run records
     them."""
@@ -86,8 +91,17 @@ class LeRobotPolicy:
         before = self._inputs
         spaces = observation_space, action_space
         made._take(fit(before.trained, benchmark, *spaces, before.rename))
+        made.tell(read_sentences(benchmark))
         made._outliers = OutlierFinder(self._statistics)  # each run is told of its own
         return made
+
+    def tell(self, sentences: Mapping[str, str]) -> None:
+        """Be told LeRobot's own sentences, with which its policies were trained."""
+        self.instructions = sentences
+        if sentences:
+            told = f"Tasks are told in the sentences of LeRobot {self.about['lerobot']}"
+            self._remarks = (*self._remarks, f"{told}, with which its policies were trained.")
+            self._take(self._inputs)
 
     def check_space(self, space: Any) -> None:
         """Compare the checkpoint's inputs with the observations of a benchmark's own conversion."""
@@ -178,7 +192,7 @@ def make_policy(
     os.environ.update(dict.fromkeys(_OFFLINE, "1"))  # as long as this process lives
     logging.getLogger().setLevel(logging.WARNING)
     names = read_rename(rename)
-    return load_policy(
+    policy = load_policy(
         Path(directory),
         batch=batch,
         device=device,
@@ -189,6 +203,8 @@ def make_policy(
         checked=checked or {},
         inputs_of=lambda trained: fit(trained, benchmark, observation_space, action_space, names),
     )
+    policy.tell(read_sentences(benchmark))
+    return policy
 
 
 def load_policy(
@@ -219,12 +235,19 @@ def load_policy(
     with offline(), private_copy(contents, checked, models) as place:
         config, remarks = _configure(torch, place, contents, device, n_action_steps)
         _refuse_defaults(config, models)
+        if contents.old:
+            remarks = (*remarks, REMARK)
+            with _explaining(config.type):
+                _save_processors(place, config)
         # Before the weights are loaded, which may be gigabytes.
         inputs = inputs_of(read_trained(place, config))
         check_batch(config, batch)
         with _explaining(config.type):
-            made = _policy(place, config), _processors(place, config, contents)
-    return LeRobotPolicy(*made, inputs, batch, remarks, declared)
+            made = _policy(place, config, old=contents.old), _processors(place, config)
+    policy = LeRobotPolicy(*made, inputs, batch, remarks, declared)
+    if contents.old:
+        policy.about["processors"] = "built from the weights"
+    return policy
 
 
 @contextmanager
@@ -297,7 +320,7 @@ def _refuse_relative(contents: Contents) -> None:
     """Refuse checkpoints that would not be evaluated as they were trained."""
     relative = [
         step
-        for step in contents.processors[PROCESSORS[0]]["steps"]
+        for step in contents.processors.get(PROCESSORS[0], {}).get("steps", ())
         if "relative" in step["registry_name"] and step.get("config", {}).get("enabled", True)
     ]
     if contents.config.get("use_relative_actions") or relative:
@@ -369,12 +392,23 @@ def _first_line(error: BaseException) -> str:
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
-def _policy(directory: Path, config: Any) -> Any:
+def _save_processors(place: Path, config: Any) -> None:
+    """Give the copy of an old checkpoint the processors that it lacks."""
     factory = _import("lerobot.policies.factory")
+    statistics = read_statistics(place / WEIGHTS, config)
+    for processor in factory.make_pre_post_processors(config, dataset_stats=statistics):
+        processor.save_pretrained(place)
+
+
+def _policy(directory: Path, config: Any, *, old: bool) -> Any:
+    kind = _import("lerobot.policies.factory").get_policy_class(config.type)
     try:
-        made = factory.get_policy_class(config.type).from_pretrained(
-            str(directory), config=config, strict=True
-        )
+        if old:
+            made = kind(config)
+            load_weights(made, directory / WEIGHTS)
+            made.to(config.device)
+        else:
+            made = kind.from_pretrained(str(directory), config=config, strict=True)
     except RuntimeError as exc:
         raise _weights_error(exc) from exc
     made.eval()
@@ -395,14 +429,15 @@ def _shortened(line: str) -> str:
     return f"{head}: {', '.join(listed[:_SHOWN])}{more}"
 
 
-def _processors(directory: Path, config: Any, contents: Contents) -> tuple[Any, Any]:
+def _processors(directory: Path, config: Any) -> tuple[Any, Any]:
     factory = _import("lerobot.policies.factory")
     # EnvHub renames before, with names that were compared with the benchmark's.
     changes = {
         "rename_observations_processor": {"rename_map": {}},
         "device_processor": {"device": config.device},
     }
-    steps = {step["registry_name"] for step in contents.processors[PROCESSORS[0]]["steps"]}
+    kept = json.loads((directory / PROCESSORS[0]).read_text(encoding="utf-8"))["steps"]
+    steps = {step["registry_name"] for step in kept}
     made: tuple[Any, Any] = factory.make_pre_post_processors(
         config,
         str(directory),

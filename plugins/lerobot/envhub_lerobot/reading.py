@@ -18,10 +18,13 @@ from envhub.conventions import Convention
 from envhub.errors import ContractError
 from envhub_lerobot.contents import check_config, check_steps, plain_config
 from envhub_lerobot.hub_names import replace_names
+from envhub_lerobot.old_format import known_config
 from envhub_lerobot.sidecar import SIDECAR, parse_sidecar
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 PROCESSORS = ("policy_preprocessor.json", "policy_postprocessor.json")
+ABSENT = "absent"
+"""Stands for the hash of a processor of an old checkpoint, which has none."""
 _MAX_JSON = 16 * 2**20
 _MAX_STATE = 64 * 2**20
 """Bytes of a step's state, which is usually the statistics of a dataset: some kilobytes."""
@@ -35,11 +38,16 @@ class Contents:
     config: Mapping[str, Any]
     """Without the fields that only training and uploading read."""
     processors: Mapping[str, Mapping[str, Any]]
-    """By the names of their files."""
+    """By the names of their files; of a checkpoint of LeRobot before 0.4 there are none."""
     conventions: Mapping[str, Convention]
     """Those of `envhub.json`."""
     hashes: Mapping[str, str]
-    """Of the files that were read."""
+    """Of the files that were read, and `ABSENT` for processors that there are not."""
+
+    @property
+    def old(self) -> bool:
+        """Whether the statistics are among the weights, as LeRobot had it before 0.4."""
+        return not self.processors
 
     @property
     def states(self) -> list[str]:
@@ -55,11 +63,13 @@ def read_contents(directory: Path) -> Contents:
         ContractError: A file cannot be read, or says something that is not loaded.
     """
     files = [path.name for path in directory.iterdir() if path.is_file()]
-    data = {name: _read(directory / name, _MAX_JSON) for name in (CONFIG, *PROCESSORS)}
+    present = [name for name in PROCESSORS if name in files]
+    needed = PROCESSORS if present else ()
+    data = {name: _read(directory / name, _MAX_JSON) for name in (CONFIG, *needed)}
     config = _parse(directory / CONFIG, data[CONFIG])
     check_config(str(directory / CONFIG), config)
     processors = {}
-    for name in PROCESSORS:
+    for name in needed:
         content = _parse(directory / name, data[name])
         check_steps(str(directory / name), content, {*files} - {WEIGHTS})
         processors[name] = {"name": Path(name).stem, "steps": content.get("steps", [])}
@@ -67,8 +77,10 @@ def read_contents(directory: Path) -> Contents:
     if SIDECAR in files:
         data[SIDECAR] = _read(directory / SIDECAR, _MAX_JSON)
         conventions = parse_sidecar(directory / SIDECAR, data[SIDECAR])
-    hashes = {name: hash_bytes(content) for name, content in data.items()}
-    return Contents(directory, plain_config(config), processors, conventions, hashes)
+    hashes = dict.fromkeys(PROCESSORS, ABSENT)
+    hashes |= {name: hash_bytes(content) for name, content in data.items()}
+    kept = plain_config(config) if processors else known_config(plain_config(config))
+    return Contents(directory, kept, processors, conventions, hashes)
 
 
 @contextmanager

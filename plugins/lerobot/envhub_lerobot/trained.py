@@ -23,7 +23,8 @@ _PADDED = frozenset({"groot", "pi0", "pi05", "pi0_fast", "smolvla", "xvla"})
 LeRobot 0.6.1, and measured for SmolVLA."""
 _MODES = {"MEAN_STD": "mean", "MIN_MAX": "min", "QUANTILES": "q01", "QUANTILE10": "q10"}
 """A statistic that each mode of normalization needs."""
-_LONGEST_HEADER = 2**20
+_LONGEST_HEADER = 16 * 2**20
+"""Bytes; weights of 10,000 tensors have one of a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)

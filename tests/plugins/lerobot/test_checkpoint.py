@@ -24,6 +24,11 @@ from envhub.policies.provider import Wanted
 WEIGHTS = (2).to_bytes(8, "little") + b"{}"
 STATE = "policy_preprocessor_step_0_normalizer.safetensors"
 
+PRE, POST, CONFIG = "policy_preprocessor.json", "policy_postprocessor.json", "config.json"
+HEADER = b'{"normalize_inputs.buffer_observation_state.mean":{"dtype":"F32","shape":[1]}}'
+OLD = len(HEADER).to_bytes(8, "little") + HEADER
+"""Weights with statistics among them, as LeRobot before 0.4 saved them."""
+
 
 def steps(*entries):
     """The JSON of a processor."""
@@ -120,7 +125,13 @@ def config(**fields):
         (
             {"policy_preprocessor.json": None},
             ContractError,
-            ["without normalization", "migrate_policy_normalization --pretrained-path"],
+            ["no policy_preprocessor.json", "without normalization", "Save it again with LeRobot"],
+        ),
+        ({PRE: None, POST: None}, ContractError, ["no statistics among its weights"]),
+        (
+            {PRE: None, POST: None, "config.json": b'{"type": "pi0"}', "model.safetensors": OLD},
+            ContractError,
+            ["of type pi0, for which", "migrate_policy_normalization --pretrained-path"],
         ),
         ({"policy_postprocessor.json": None}, ContractError, ["no policy_postprocessor.json"]),
         ({"policy_preprocessor.json": b'{"steps": 3}'}, ContractError, ["no list of steps"]),
@@ -137,7 +148,6 @@ def test_checkpoints_that_are_none(checkpoint, files, error, words):
     assert [word for word in words if word not in str(caught.value)] == []
 
 
-PRE, POST, CONFIG = "policy_preprocessor.json", "policy_postprocessor.json", "config.json"
 DEEP = [[[[[[[[[[[[[[[[["x"]]]]]]]]]]]]]]]]]
 
 
@@ -189,6 +199,25 @@ def test_checkpoints_that_are_more_than_data(checkpoint, name, content, words):
         said = str(caught.value)
         assert [word for word in words if word not in said] == []
         assert said.isprintable()
+
+
+def test_an_old_checkpoint_needs_no_processors(checkpoint):
+    config = b'{"type": "vqbet", "mlp_hidden_dim": 1024, "n_obs_steps": 5}'
+    files = {PRE: None, POST: None, STATE: None, CONFIG: config, "model.safetensors": OLD}
+    found = find_checkpoint(f"lerobot:{checkpoint(files=files)}")
+    assert sorted(found.files) == [CONFIG, "model.safetensors"]
+    assert found.checked[PRE] == found.checked[POST] == "absent"
+    contents = read_contents(found.directory)
+    assert contents.old
+    assert contents.config == {"type": "vqbet", "n_obs_steps": 5}  # nothing read the other field
+    for name in (PRE, POST):  # one that appears later was not checked
+        (found.directory / name).write_bytes(GOOD[name].replace(STATE.encode(), b"x.safetensors"))
+    (found.directory / "x.safetensors").write_bytes(WEIGHTS)
+    with (
+        pytest.raises(ContractError, match=r"policy_preprocessor.json changed while it was loaded"),
+        private_copy(read_contents(found.directory), found.checked, {}),
+    ):
+        pass
 
 
 def test_fields_that_only_training_reads_are_left_out(checkpoint):

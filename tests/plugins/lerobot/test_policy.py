@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from envhub_lerobot.contents import STEPS
@@ -82,6 +83,33 @@ def test_a_device_that_is_not_there(answer):
     (remark,) = answer["cuda"]["remarks"]
     assert remark == "The checkpoint's device cuda is not available here: it runs on the CPU."
     assert answer["cuda"]["device"] == "cpu"
+
+
+# Checkpoints of LeRobot before 0.4
+
+
+def test_an_old_checkpoint_acts_by_the_old_formulas(answer):
+    """`soak/test_checkpoints.py` has the other policies and normalizations."""
+    old = answer["old-act"]
+    assert (old["equal"], old["varied"]) == (True, True)
+    assert old["about"]["processors"] == "built from the weights"
+    (remark,) = old["remarks"]
+    assert remark.startswith("The checkpoint is of LeRobot before 0.4: its processors are built")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("missing", "have no normalize_inputs.buffer_observation_state.std, which config.json"),
+        ("never set", "buffer_observation_state.std has numbers that are not finite"),
+        ("size", "buffer_observation_state.std has the shape (6,); by config.json it is (4,)."),
+        ("of nothing", "have normalize_inputs.so100_buffer_observation_state.mean, which is of no"),
+        ("weights", "weights do not fit its config.json: Unexpected key(s)"),
+    ],
+)
+def test_old_checkpoints_that_are_refused(answer, name, words):
+    assert words in answer["old refusals"][name]
+    assert "\n" not in answer["old refusals"][name]
 
 
 # A program that loads checkpoints itself
@@ -336,6 +364,14 @@ def test_a_checkpoint_of_the_hub_on_metaworld(made, answer, tmp_path, local_hub,
         env_args={"size": 64},
     )
     assert [(record.status, record.steps) for record in run.records()] == [("ok", 12)] * 2
+    place = (
+        "import importlib.util as u; print(u.find_spec('lerobot').submodule_search_locations[0])"
+    )
+    package = Path(subprocess.check_output([lerobot_python(), "-c", place], text=True).strip())
+    known = json.loads((package / "envs/metaworld_config.json").read_text())
+    sentence = known["TASK_DESCRIPTIONS"]["reach-v3"]
+    assert run.info["policy"]["instructions"] == {"reach-v3": sentence}
+    assert run.info["plan"]["instructions"] == {}
     checkpoint = run.info["policy"]["provided"]["details"]
     assert (checkpoint["repo"], checkpoint["commit"]) == ("user/arm", commit)
     assert run.info["policy"]["path"] == f"lerobot:user/arm@{commit}"
