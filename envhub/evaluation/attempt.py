@@ -13,7 +13,8 @@ from envhub.errors import ContractError, WorkerDied, WorkerError, WorkerRaised, 
 from envhub.evaluation.outcome import Outcome
 from envhub.records import End, Episode, EpisodeError, EpisodeRecord, Status
 from envhub.results.arrays import STEP
-from envhub.wire.messages import EpisodeInfo
+from envhub.wire.first_observation import hash_state
+from envhub.wire.messages import EpisodeInfo, First
 from envhub.wire.values import Array
 
 
@@ -31,6 +32,7 @@ class Attempt:
         """Whether the policy has been told that the episode began."""
         self.outcome = Outcome(task)
         self._instruction: str | None = None
+        self._first: tuple[bytes, tuple[str, ...] | None] | None = None
         self._actions: list[Array] = []
         self._started = time.monotonic()
 
@@ -46,6 +48,21 @@ class Attempt:
         """Use the instruction that the env gave at its reset; None: the task's."""
         same = description == self.task.description
         self._instruction = None if same else description
+
+    def begin_with(self, first: First | None, asked: tuple[str, ...] | None) -> None:
+        """Note what the env was reset to: its observation or, where there is none, its state.
+
+        Args:
+            first: The digest of the observation; None: no leaf of it was filled.
+            asked: The leaves that the env was asked for; None: all.
+        """
+        if first is None:
+            self._first = hash_state(self.episode.init_state, self.episode.seed), ()
+        else:
+            self._first = (
+                first.digest,
+                None if first.whole or asked is None else tuple(sorted(asked)),
+            )
 
     @property
     def options(self) -> dict[str, int] | None:
@@ -120,6 +137,7 @@ class Attempt:
         space: Space[Any] | None,
     ) -> EpisodeRecord:
         episode, outcome, actions = self.episode, self.outcome, self.actions()
+        digest, leaves = self._first or (None, None)
         return EpisodeRecord(
             suite=episode.suite,
             task=episode.task,
@@ -139,6 +157,8 @@ class Attempt:
             error=error,
             number=episode.number,
             description=self._instruction,
+            first_observation=f"sha256:{digest.hex()}" if digest else None,
+            first_leaves=leaves,
         )
 
 
