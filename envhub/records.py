@@ -70,6 +70,10 @@ class EpisodeRecord:
     """The episode's position in the plan."""
     description: str | None = None
     """The instruction that the env gave for this episode; None if it was the task's."""
+    first_observation: str | None = None
+    """A hash of what it began with; None in runs from before it was recorded."""
+    first_leaves: tuple[str, ...] | None = None
+    """The leaves of the observation that are in it; None: all."""
 
     @property
     def counts(self) -> bool:

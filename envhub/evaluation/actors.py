@@ -16,7 +16,7 @@ from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyR
 from envhub.evaluation.job import Job
 from envhub.evaluation.pacing import MessageSize, Pacing
 from envhub.evaluation.process_actor import KnownFacts, ProcessActor
-from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
+from envhub.evaluation.slot import Slot, batch_of, spaces_of
 from envhub.host.log import add_to_log
 from envhub.host.waiting import WorkerPoller, close_workers
 from envhub.tracebacks import place_of, trace_of
@@ -216,7 +216,7 @@ class InlineActor:
 
     def begin(self, slot: Slot) -> None:
         """Reset the env; then the slot waits for actions."""
-        reset(slot)
+        slot.reset()
 
     def resume(self, slot: Slot) -> None:
         """Never called: only a policy in the worker continues by itself."""

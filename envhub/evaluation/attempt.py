@@ -13,7 +13,8 @@ from envhub.errors import ContractError, WorkerDied, WorkerError, WorkerRaised, 
 from envhub.evaluation.outcome import Outcome
 from envhub.records import End, Episode, EpisodeError, EpisodeRecord, Status
 from envhub.results.arrays import STEP
-from envhub.wire.messages import EpisodeInfo
+from envhub.wire.first_observation import hash_state
+from envhub.wire.messages import EpisodeInfo, First
 from envhub.wire.values import Array
 
 
@@ -40,6 +41,7 @@ class Attempt:
         self.outcome = Outcome(task)
         self._fixed = told is not None
         self._instruction = None if told == task.description else told
+        self._first: tuple[bytes, tuple[str, ...] | None] | None = None
         self._actions: list[Array] = []
         self._started = time.monotonic()
 
@@ -63,6 +65,21 @@ class Attempt:
             return
         same = description == self.task.description
         self._instruction = None if same else description
+
+    def begin_with(self, first: First | None, asked: tuple[str, ...] | None) -> None:
+        """Note what the env was reset to: its observation or, where there is none, its state.
+
+        Args:
+            first: The digest of the observation; None: no leaf of it was filled.
+            asked: The leaves that the env was asked for; None: all.
+        """
+        if first is None:
+            self._first = hash_state(self.episode.init_state, self.episode.seed), ()
+        else:
+            self._first = (
+                first.digest,
+                None if first.whole or asked is None else tuple(sorted(asked)),
+            )
 
     @property
     def options(self) -> dict[str, int] | None:
@@ -137,6 +154,7 @@ class Attempt:
         space: Space[Any] | None,
     ) -> EpisodeRecord:
         episode, outcome, actions = self.episode, self.outcome, self.actions()
+        digest, leaves = self._first or (None, None)
         return EpisodeRecord(
             suite=episode.suite,
             task=episode.task,
@@ -156,6 +174,8 @@ class Attempt:
             error=error,
             number=episode.number,
             description=self._instruction,
+            first_observation=f"sha256:{digest.hex()}" if digest else None,
+            first_leaves=leaves,
         )
 
 

@@ -17,6 +17,7 @@ from envhub.results.journal import parse_json, read_json, read_lines
 from envhub.results.run import Run
 from envhub.results.summary import to_json
 from envhub.run_info import TaskInfo, hash_protocol
+from envhub.wire.first_observation import hash_state
 from envhub.wire.values import Array
 
 _SHOWN = 5
@@ -41,6 +42,8 @@ def find_contradiction(record: EpisodeRecord, stored: Arrays, task: TaskInfo) ->
     actions, steps = stored.actions, stored.steps
     if record.steps and (actions is None or steps is None):
         raise FileNotFoundError("its actions or steps are missing")
+    if record.first_leaves == () and record.first_observation != _state(record):
+        return "its first_observation is not the hash of its initial state"
     taken = 0 if steps is None else len(steps)
     kept = 0 if actions is None else len(actions)
     if not taken == kept == record.steps:
@@ -52,12 +55,9 @@ def find_contradiction(record: EpisodeRecord, stored: Arrays, task: TaskInfo) ->
     except ContractError as error:
         return str(error)
     if record.error is not None or record.status != "ok":
-        if record.error is None or record.success is not None or record.end != "error":
-            return f"its status is {record.status}, and the rest of it says otherwise"
-        if outcome.ended:
-            return "its error came after the episode had ended"
-        if record.error.step != record.steps:
-            return f"its error came after {record.error.step} steps, and it has {record.steps}"
+        problem = _contradicted_error(record, outcome)
+        if problem is not None:
+            return problem
     elif not outcome.ended:
         return f"it had not ended after {taken} steps"
     found = _facts(record.return_, record.success_step, record.success, record.end)
@@ -68,6 +68,20 @@ def find_contradiction(record: EpisodeRecord, stored: Arrays, task: TaskInfo) ->
         if value != due[name]:
             return f"its {name} is {value}, and its stored steps say {due[name]}"
     return None
+
+
+def _contradicted_error(record: EpisodeRecord, outcome: Outcome) -> str | None:
+    if record.error is None or record.success is not None or record.end != "error":
+        return f"its status is {record.status}, and the rest of it says otherwise"
+    if outcome.ended:
+        return "its error came after the episode had ended"
+    if record.error.step != record.steps:
+        return f"its error came after {record.error.step} steps, and it has {record.steps}"
+    return None
+
+
+def _state(record: EpisodeRecord) -> str:
+    return f"sha256:{hash_state(record.init_state, record.seed).hex()}"
 
 
 def _facts(total: float, step: int | None, success: bool | None, end: str) -> dict[str, Any]:  # noqa: FBT001

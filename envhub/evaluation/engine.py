@@ -148,8 +148,7 @@ class Engine:
             case PolicyLoaded():
                 self._on_policy_loaded(slot, reply)
             case WasReset():
-                slot.attempt.instruct(reply.description)
-                slot.keep_texts(reply, slot.needs)
+                slot.take_reset(reply)
                 self.actors.of(slot).waiting.append(slot)
             case Stepped() | QuickStepped():
                 self._on_stepped(slot, reply)
@@ -211,6 +210,7 @@ class Engine:
         else:
             # Of converted observations the policy is shown all; the worker knows what to draw.
             slot.needs = None if slot.converted else facts.needs
+            slot.drawn = facts.needs
             self._begin(slot)
 
     def _on_policy_loaded(self, slot: Slot, loaded: PolicyLoaded) -> None:

@@ -43,6 +43,8 @@ class Job:
     """Whether a policy that was trained with other conventions plays all the same."""
     broken: Mapping[str, WorkerError] = field(default_factory=dict)
     """The tasks whose envs cannot be made, and why."""
+    first_leaves: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
+    """The leaves that the reset of an episode fills, None: all, if it is not for the policy."""
 
     @property
     def factory(self) -> Factory:

@@ -1,6 +1,7 @@
 """The verdict of an episode that was played again: how it went, compared with its record. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,8 @@ ORDER: tuple[VerdictName, ...] = (
 """The verdicts, the worst first."""
 AGAIN = "its error occurred again"
 """The reason of an episode whose error is confirmed."""
+BEGINS_OTHERWISE = "it begins with another observation than recorded"
+"""The reason of an episode whose first observation, or initial state, is not the recorded one."""
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-9
 """How far rewards of equivalent episodes are apart; other kernels of OpenBLAS gave 2e-16."""
 
@@ -42,7 +45,50 @@ def judge(
     steps: Array | None,
 ) -> Verdict:
     """Compare an episode with how it went again."""
+    found = _judge_steps(recorded, again, recorded_steps, steps)
+    if ORDER.index(found.verdict) <= ORDER.index("drifted") or _begins_as_recorded(recorded, again):
+        return found
+    reason = ". ".join(filter(None, (BEGINS_OTHERWISE, found.reason)))
+    return replace(found, verdict="drifted", reason=reason)
 
+
+def _begins_as_recorded(recorded: EpisodeRecord, again: EpisodeRecord) -> bool:
+    """Whether the first observation is the recorded one, if one is recorded."""
+    due = recorded.first_observation, recorded.first_leaves
+    return due[0] is None or due == (again.first_observation, again.first_leaves)
+
+
+def find_denied_repeats(
+    recorded: Mapping[int, EpisodeRecord], again: Iterable[EpisodeRecord]
+) -> dict[int, Verdict]:
+    """Find episodes that repeat each other here, and by their records do not.
+
+    Another machine may draw other pictures, but not equal ones of what differed.
+
+    Args:
+        recorded: The episodes as they were recorded, by number.
+        again: The same ones as they were played again.
+    """
+    found: dict[int, Verdict] = {}
+    seen: dict[Hashable, EpisodeRecord] = {}
+    for one in sorted(again, key=lambda each: each.number):
+        then = recorded[one.number]
+        if then.first_observation is None or one.first_observation is None:
+            continue
+        key = (one.task, then.trace, one.first_observation, one.first_leaves, then.description)
+        other = seen.setdefault(key, then)
+        if other.first_observation != then.first_observation:
+            reason = f"here it repeats episode {other.episode}, and by its record it does not"
+            found[one.number] = Verdict(then.task, then.episode, "different", reason)
+    return found
+
+
+def _judge_steps(
+    recorded: EpisodeRecord,
+    again: EpisodeRecord,
+    recorded_steps: Array | None,
+    steps: Array | None,
+) -> Verdict:
     def verdict(name: VerdictName, reason: str = "", step: int | None = None) -> Verdict:
         return Verdict(recorded.task, recorded.episode, name, reason, step)
 

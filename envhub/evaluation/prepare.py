@@ -52,13 +52,21 @@ class Prepared:
         """The benchmark that the policy is evaluated on."""
         return self.worker.loaded.benchmark
 
-    def job(self, episodes: tuple[Episode, ...], logs: Path, *, worked: bool = False) -> Job:
+    def job(
+        self,
+        episodes: tuple[Episode, ...],
+        logs: Path,
+        *,
+        worked: bool = False,
+        first_leaves: Mapping[int, tuple[str, ...] | None] | None = None,
+    ) -> Job:
         """Make the job of playing some of the plan's episodes.
 
         Args:
             episodes: A subset of the plan's episodes.
             logs: Where the output of workers goes.
             worked: Whether another episode was played to its end before.
+            first_leaves: The leaves that the resets of episodes fill, by number.
         """
         workers, runtime = self.request.workers, self.policy_runtime
         if workers is None:
@@ -79,6 +87,7 @@ class Prepared:
             policy_devices=self.policy_devices,
             batch=self.request.batch,
             broken=self.worker.broken,
+            first_leaves=first_leaves or {},
         )
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from envhub.declarations import Benchmark
 from envhub.errors import ContractError, WorkerError
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.pacing import MessageSize, Pacing, running_average
-from envhub.evaluation.slot import Slot, batch_of, reset, spaces_of
+from envhub.evaluation.slot import Slot, batch_of, spaces_of
 from envhub.host.remote import RemotePolicy
 from envhub.host.waiting import WorkerPoller
 from envhub.host.worker import Worker
@@ -82,7 +82,7 @@ class ProcessActor:
 
     def begin(self, slot: Slot) -> None:
         """Reset the env; then the slot waits for actions."""
-        reset(slot)
+        slot.reset()
 
     def resume(self, slot: Slot) -> None:
         """Never called: only a policy in the worker continues by itself."""

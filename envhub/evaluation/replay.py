@@ -10,7 +10,7 @@ from envhub.errors import ContractError, RunDirectoryError, WorkerError
 from envhub.evaluation.again import recorded_actions
 from envhub.evaluation.attempt import Attempt
 from envhub.evaluation.job import Job
-from envhub.evaluation.slot import Slot, reset
+from envhub.evaluation.slot import Slot
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
 from envhub.records import Episode, EpisodeRecord
@@ -135,7 +135,7 @@ class Replayer:
         else:
             slot.attach()
         slot.env.answer(Done)
-        reset(slot)
+        slot.reset()
         answer = slot.env.answer(WasReset)
         slot.attempt.instruct(answer.description)
         return opened.render_mode

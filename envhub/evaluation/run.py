@@ -147,6 +147,7 @@ def play(
     on_start: Callable[[Engine], None] = lambda _: None,
     on_poll: Callable[[], None] = lambda: None,
     worked: bool = False,
+    first_leaves: Mapping[int, tuple[str, ...] | None] | None = None,
 ) -> PolicyFacts | None:
     """Play some of the plan's episodes: the second half of an evaluation.
 
@@ -158,13 +159,15 @@ def play(
         on_start: Called with the engine before it runs.
         on_poll: Called a few times a second.
         worked: Whether another episode of the run was played to its end before.
+        first_leaves: The leaves that the resets of episodes fill, by number; those left out fill
+            what the policy reads.
 
     Returns:
         What the policy declares; None if it was never made.
     """
     try:
         engine = Engine(
-            prepared.job(episodes, logs, worked=worked),
+            prepared.job(episodes, logs, worked=worked, first_leaves=first_leaves),
             on_record,
             first=prepared.worker.remote,
             on_poll=on_poll,

@@ -1,7 +1,7 @@
 """A slot plays episodes: a worker with its env and its shared memory."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,7 @@ class Slot:
         logs: Path | None,
         inline: bool,
         known: "KnownSpaces | None" = None,
+        first_leaves: Mapping[int, Observe] | None = None,
     ) -> None:
         self.index = index
         self.remote: RemoteEnv | None = None
@@ -84,6 +85,8 @@ class Slot:
         """Counts the memories, so that a policy knows when its mapping is outdated."""
         self.needs: Observe = None
         """The leaves of observations that the policy reads."""
+        self.drawn: Observe = None
+        """The leaves that the env fills for it: what converted observations are made of."""
         self.making_policy = False
         """Whether a policy is being made in the worker."""
         self.worker_policy: tuple[Spaces, PolicyFacts] | None = None
@@ -94,6 +97,7 @@ class Slot:
         self._logs = logs
         self._inline = inline
         self._known = known or KnownSpaces()
+        self._first_leaves = first_leaves or {}
         self._buffers: Buffers | None = None
         self._chunk: Array | None = None
         self._texts: dict[str, str] = {}
@@ -177,6 +181,21 @@ class Slot:
         """Keep the texts of an observation, which are not in the shared memory."""
         self._texts = self.env.texts(reply, observe)
 
+    def take_reset(self, reply: WasReset) -> None:
+        """Note what the episode begins with."""
+        self.attempt.instruct(reply.description)
+        self.attempt.begin_with(reply.first, self._at_reset(self.drawn))
+        self.keep_texts(reply, self._at_reset(self.needs))
+
+    def reset(self) -> None:
+        """Request the reset that begins the episode."""
+        attempt, leaves = self.attempt, self._at_reset(self.needs)
+        self.env.reset(attempt.episode.seed, attempt.options, leaves, first=True)
+
+    def _at_reset(self, leaves: Observe) -> Observe:
+        """Return the leaves of the episode's first observation, if they are not the policy's."""
+        return self._first_leaves.get(self.attempt.episode.number, leaves)
+
     def row(self) -> BatchRow:
         """Return the slot's row in a batch for the policy."""
         attempt = self.attempt
@@ -233,6 +252,8 @@ class Slot:
             raise self.env.worker.broken(ContractError("it sent something else than actions"))
         if reply.description is not None:
             self.attempt.instruct(reply.description)
+        if not self.attempt.outcome.steps:
+            self.attempt.begin_with(reply.first, self.drawn)
         self.attempt.add(
             actions.astype(space.dtype, copy=False),
             reply.rewards,
@@ -273,11 +294,6 @@ def spaces_of(slot: Slot) -> Spaces:
     """Return the spaces of a slot whose env is made."""
     assert slot.spaces is not None
     return slot.spaces
-
-
-def reset(slot: Slot) -> None:
-    """Request the reset that begins a slot's episode."""
-    slot.env.reset(slot.attempt.episode.seed, slot.attempt.options, slot.needs)
 
 
 def batch_of(

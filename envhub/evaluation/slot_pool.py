@@ -30,7 +30,14 @@ class SlotPool:
         count = max(1, min(job.workers, len(job.episodes)))
         known, inline = KnownSpaces(), job.workers == 0
         self.slots = [
-            Slot(index, job.spec, logs=job.logs, inline=inline, known=known)
+            Slot(
+                index,
+                job.spec,
+                logs=job.logs,
+                inline=inline,
+                known=known,
+                first_leaves=job.first_leaves,
+            )
             for index in range(count)
         ]
         self._limits = job.limits

@@ -11,7 +11,7 @@ import numpy as np
 from envhub.errors import RunDirectoryError, UnknownName
 from envhub.evaluation.again import Again, Consent, Playback, check_seal, prepared_again
 from envhub.evaluation.consistency import find_contradiction, find_problems
-from envhub.evaluation.judge import AGAIN, ORDER, Verdict, VerdictName, judge
+from envhub.evaluation.judge import AGAIN, ORDER, Verdict, VerdictName, find_denied_repeats, judge
 from envhub.evaluation.machines import compare_machines
 from envhub.evaluation.recorded import check_policy_is_named
 from envhub.evaluation.request import Watcher
@@ -335,7 +335,7 @@ def _play_sample(
     playback = Playback(sample.actions, chosen)
     with prepared_again(run, consent, watcher, policy=playback) as again:
         machine = tuple(compare_machines(run.run_info, again.prepared.info))
-        played = _play_again(again, chosen, sample.kept, count)
+        played = _play_again(again, chosen, sample.kept, count, first_leaves=_first_leaves(chosen))
     if not policy or not ended:
         return played, machine, () if policy else None
     with prepared_again(run, consent, watcher) as again:
@@ -347,17 +347,38 @@ def _play_again(
     chosen: Sequence[EpisodeRecord],
     kept: Mapping[int, Arrays],
     on_checked: Callable[[], None],
+    *,
+    first_leaves: Mapping[int, tuple[str, ...] | None] | None = None,
 ) -> dict[int, Verdict]:
     recorded = {record.number: record for record in chosen}
     episodes = tuple(e for e in again.prepared.plan.episodes if e.number in recorded)
     verdicts: dict[int, Verdict] = {}
+    records: list[EpisodeRecord] = []
 
     def on_record(record: EpisodeRecord, _actions: Array | None, steps: Array | None) -> None:
         stored = kept[record.number].steps
+        records.append(record)
         verdicts[record.number] = judge(recorded[record.number], record, stored, steps)
         on_checked()
 
     # Where errors are recorded, they are no reason to give up.
     expected = any(record.error is not None for record in chosen)
-    play(again.prepared, episodes, again.logs, on_record, worked=expected)
+    play(
+        again.prepared,
+        episodes,
+        again.logs,
+        on_record,
+        worked=expected,
+        first_leaves=first_leaves,
+    )
+    verdicts |= find_denied_repeats(recorded, records)
     return {number: verdicts[number] for number in sorted(verdicts)}
+
+
+def _first_leaves(chosen: Sequence[EpisodeRecord]) -> dict[int, tuple[str, ...] | None]:
+    """Return the leaves of each first observation that is recorded: nothing else is drawn."""
+    return {
+        record.number: record.first_leaves
+        for record in chosen
+        if record.first_observation is not None and record.first_leaves != ()
+    }

@@ -146,9 +146,16 @@ class RemoteEnv:
         self._texts = frozenset(leaf.path for leaf in leaves(space) if leaf.dtype is None)
         return space
 
-    def reset(self, seed: int | None, options: Any = None, observe: Observe = None) -> None:
-        """Reset the env."""
-        request = Reset(self._next(), seed, portable(options), observe)
+    def reset(
+        self,
+        seed: int | None,
+        options: Any = None,
+        observe: Observe = None,
+        *,
+        first: bool = False,
+    ) -> None:
+        """Reset the env; `first`: whether to report the digest of its observation."""
+        request = Reset(self._next(), seed, portable(options), observe, first)
         self.worker.ask(request, self._limits.reset, "reset")
 
     def step(

@@ -41,6 +41,8 @@ _KEYS = {
     for field in fields(EpisodeRecord)
     if field.name != "number"
 }
+# Most tasks have one instruction, which the benchmark declares.
+_OPTIONAL = ("description", "first_observation", "first_leaves")
 
 
 _FILES = ("run.json", "episodes.jsonl", "summary.json", ".lock")
@@ -411,8 +413,9 @@ def record_to_json(record: EpisodeRecord) -> dict[str, Any]:
     """Return the content of a line of `episodes.jsonl`."""
     content = {key: getattr(record, name) for key, name in _KEYS.items()}
     content["error"] = asdict(record.error) if record.error else None
-    if record.description is None:  # most tasks have one instruction, which the benchmark declares
-        del content["description"]
+    for name in _OPTIONAL:
+        if content[name] is None:
+            del content[name]
     return content
 
 

@@ -83,6 +83,8 @@ class Reset(_Message, frozen=True):
     options: Any = None
     observe: tuple[str, ...] | None = None
     """The leaves to fill; None = all."""
+    first: bool = False
+    """Whether to report the digest of the observation."""
 
 
 class Step(_Message, frozen=True):
@@ -286,6 +288,14 @@ class Converted(_Message, frozen=True):
     observation_space: SpaceSpec
 
 
+class First(msgspec.Struct, frozen=True, array_like=True):
+    """The first observation of an episode, by its digest."""
+
+    digest: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+    whole: bool
+    """Whether the env filled every leaf, and not only those that it was asked for."""
+
+
 class WasReset(_Message, frozen=True):
     """The env was reset; the observation is in shared memory."""
 
@@ -293,6 +303,8 @@ class WasReset(_Message, frozen=True):
     texts: dict[str, str]
     description: Instruction | None = None
     """The instruction of the episode, if it is not the task's."""
+    first: First | None = None
+    """If `Reset` asked for it and a leaf was filled."""
 
 
 class Stepped(_Message, frozen=True):
@@ -332,6 +344,8 @@ class Played(_Message, frozen=True):
     truncated: bool
     description: Instruction | None = None
     """The instruction of the episode, if the env was reset and it is not the task's."""
+    first: First | None = None
+    """If the env was reset and a leaf was filled."""
 
 
 TraceStep = dict[str, Annotated[str, msgspec.Meta(max_length=64)]]

@@ -62,6 +62,14 @@ class Reader:
         value = self.read(observation)
         return [value] if self._dtype is None else value.astype(self._dtype)[None]
 
+    def canonical(self, observation: Any) -> Any:
+        """Return the leaf in the type of its space, as a digest has it; None if it does not fit."""
+        try:
+            value = self.read(observation)
+        except ContractError:  # for whoever reads the leaf to complain of
+            return None
+        return value if self._dtype is None else value.astype(self._dtype, copy=False)
+
     def _cast(self, value: Any) -> Array:
         """Convert a value to an array, if Gymnasium's own vector environments would take it too."""
         array = np.asarray(value)

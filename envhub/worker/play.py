@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from envhub.wire.messages import Play, Played
+from envhub.wire.messages import First, Play, Played
 from envhub.wire.normalize import AnyEnv
 from envhub.wire.outcomes import success_of
 from envhub.wire.policy_contract import Context
@@ -118,6 +118,8 @@ class EnvSide:
     """Makes of a raw observation what the policy is shown."""
     instruction: Callable[[], str | None]
     """Called after a reset; returns the instruction of the episode, None: the task's."""
+    first: Callable[[Any], First | None]
+    """Called with the raw observation of a reset; returns its digest."""
 
 
 def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played:
@@ -131,11 +133,12 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
     """
     env, observe, show = env_side.env, env_side.observe, env_side.show
     needs = None if player.facts.needs is None else frozenset(player.facts.needs)
-    description = None
+    description = first = None
     if request.fresh:
         turn.give_to_env(0)
         observe(needs)
         observation, _ = env_side.reset(request.episode.seed, request.options)
+        first = env_side.first(observation)
         player.look(show(observation))
         description = None if request.episode.fixed else env_side.instruction()
         turn.give_to_policy(0)
@@ -158,4 +161,4 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
         if read:
             player.look(show(observation))
     played = portable(np.stack(actions))
-    return Played(request.id, rewards, successes, played, terminated, truncated, description)
+    return Played(request.id, rewards, successes, played, terminated, truncated, description, first)

@@ -13,6 +13,7 @@ from envhub.errors import ContractError
 from envhub.machine.facts import describe_process
 from envhub.plugins import Plugins
 from envhub.types import FileSource
+from envhub.wire.first_observation import hash_observation
 from envhub.wire.memory import OUTCOME, SUCCESSES, Buffers
 from envhub.wire.messages import (
     Attach,
@@ -21,6 +22,7 @@ from envhub.wire.messages import (
     Convert,
     Converted,
     Done,
+    First,
     Load,
     Loaded,
     LoadPolicy,
@@ -106,6 +108,8 @@ class Session:
         self._needs: frozenset[str] | None = None
         self._shown: Any = None
         self._observers: tuple[Any, ...] = ()
+        self._filled: frozenset[str] = frozenset()
+        self._readers: list[Reader] = []
         self._writers: list[Writer] = []
         self._unchecked: list[Reader] = []
         self._outcome = memoryview(b"")
@@ -205,6 +209,7 @@ class Session:
     def _close_env(self) -> None:
         env, self._env, self._observers, self._buffers = self._env, None, (), None
         self._writers, self._outcome, self._scored_leaves = [], memoryview(b""), None
+        self._readers, self._filled = [], frozenset()
         self._converter, self._shown, self._needs = None, None, None
         if env is not None:
             env.close()
@@ -225,7 +230,7 @@ class Session:
         self._channel.expect_fds(expecting=True)  # Attach comes next, with the memory
         self._all_leaves = frozenset(leaf.path for leaf in leaves(env.observation_space))
         self._observers = observers(env)
-        self._unchecked = readers(env.observation_space)
+        self._readers = self._unchecked = readers(env.observation_space)
         return Opened(
             request.id,
             encode_space(env.observation_space),
@@ -267,9 +272,10 @@ class Session:
     def _reset(self, request: Reset) -> WasReset:
         paths = self._observe(request.observe)
         observation, info = self._take_reset(request.seed, request.options)
+        first = self._first(observation) if request.first else None
         texts = self._write(observation, paths)
         sent_info = self._portable_items(info, "info")
-        return WasReset(request.id, sent_info, texts, self._instruction())
+        return WasReset(request.id, sent_info, texts, self._instruction(), first)
 
     def _take_reset(self, seed: int | None, options: Any) -> tuple[Any, Any]:
         """Reset the env; its first observation is checked whole, also if nobody reads it."""
@@ -278,6 +284,14 @@ class Session:
             reader.read(observation)
         self._unchecked = []
         return observation, info
+
+    def _first(self, observation: Any) -> First | None:
+        """Return the digest of the leaves that a reset filled, as the env gave them."""
+        filled = self._filled
+        leaves = [
+            (r.leaf.path, r.canonical(observation)) for r in self._readers if r.leaf.path in filled
+        ]
+        return First(hash_observation(leaves), filled == self._all_leaves) if leaves else None
 
     def _step(self, request: Step) -> Stepped:
         env, buffers = self._open_env(), self._memory()
@@ -340,7 +354,9 @@ class Session:
         env, _ = self._open_env(), self._memory()  # the pulse is in the memory
         if self._player is None:
             raise ContractError("No policy is loaded in this worker.")
-        env_side = EnvSide(env, self._take_reset, self._observe, self._show, self._instruction)
+        env_side = EnvSide(
+            env, self._take_reset, self._observe, self._show, self._instruction, self._first
+        )
         return play(request, self._player, env_side, self._turn)
 
     def _probe(self, request: Probe) -> Probed:
@@ -389,6 +405,8 @@ class Session:
         drawn = self._needs if self._needs is not None and observed else observed
         for observer in self._observers:
             observer.observing = drawn
+        # An env that is not told which leaves are read fills all of them.
+        self._filled = drawn if self._observers else self._all_leaves
         return observed
 
     def _write(self, observation: Any, paths: frozenset[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ import json
 import math
 import random
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from support.engine_runs import ASSETS, WALKERS, Killer, load, load_policy, own_loop, play
@@ -217,13 +218,34 @@ def test_cameras_that_nobody_looks_at_are_not_drawn(tmp_path, placement):
     assert drawn(tmp_path) == {
         f"{record.task}-{record.seed}": {"wrist": record.steps} for record in outcome.records
     }
-    assert outcome == play(workers=0, env_args={"always": True}, **arguments)
+    assert {record.first_leaves for record in outcome.records} == {
+        ("agent_pos", "goal", "hint", "pixels/wrist")
+    }
+    always = play(workers=0, env_args={"always": True}, **arguments)
+    assert {record.first_leaves for record in always.records} == {None}
+    assert without_first(outcome) == without_first(always)
+
+
+def without_first(outcome):
+    """An env that fills every leaf has more to hash."""
+    records = (replace(r, first_observation=None, first_leaves=None) for r in outcome.records)
+    return replace(outcome, records=tuple(records))
 
 
 def test_nothing_is_drawn_for_random_actions(tmp_path):
     outcome = play("random", env_args={"room": str(tmp_path)})
     assert list(tmp_path.iterdir()) == []
-    assert outcome == play("random", workers=0, env_args={"always": True})
+    assert {record.first_leaves for record in outcome.records} == {()}
+    always = play("random", workers=0, env_args={"always": True})
+    assert without_first(outcome) == without_first(always)
+
+
+def test_first_observations_tell_states_apart():
+    """Whether the policy reads all of them, or nothing."""
+    for policy, distinct in ((WALKERS, 9), ("zero", 3)):
+        records = play(policy, workers=0, tasks=("states",), episodes=9).records
+        assert len({record.first_observation for record in records}) == distinct
+        assert {record.first_leaves for record in records} == {None if distinct == 9 else ()}
 
 
 # Which worker plays what

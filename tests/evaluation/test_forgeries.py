@@ -23,11 +23,12 @@ from support.replays import REPLAYED, make_recorded
 
 import envhub
 from envhub.errors import RunDirectoryError
-from envhub.evaluation.judge import AGAIN
+from envhub.evaluation.judge import AGAIN, BEGINS_OTHERWISE
 from envhub.results.run import open_run
 from envhub.results.schema import parse_run
 from envhub.results.seal import key_path
 from envhub.run_info import hash_protocol
+from envhub.wire.first_observation import hash_state
 
 
 def verdicts(found):
@@ -124,6 +125,27 @@ class TestRecords:
         lines = path.read_text().splitlines(keepends=True)
         path.write_text("".join([*lines, lines[0]]))
         assert not envhub.verify(run).ok
+
+
+class TestFirstObservations:
+    def test_a_changed_one(self, run):
+        """So that a repeat counts as evidence, say."""
+        change_record(run, 0, first_observation=f"sha256:{'0' * 64}")
+        found = envhub.verify(run)
+        assert (found.ok, found.episodes[0].reason) == (False, BEGINS_OTHERWISE)
+        assert found.count("identical") == 3
+
+    def test_one_of_nothing(self, run):
+        change_record(run, 0, first_leaves=())
+        found = envhub.verify(run)
+        assert found.episodes[0].reason == (
+            "its first_observation is not the hash of its initial state"
+        )
+        seeded = hash_state(None, run.records()[0].seed).hex()
+        change_record(run, 0, first_leaves=(), first_observation=f"sha256:{seeded}")
+        found = envhub.verify(run)
+        assert found.ok, "for a policy that reads nothing could have scored that"
+        assert not envhub.verify(run, policy=True).ok
 
 
 class TestFiles:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.manifests import record as written
 
-from envhub.evaluation.judge import AGAIN, judge
+from envhub.evaluation.judge import AGAIN, BEGINS_OTHERWISE, find_denied_repeats, judge
 from envhub.records import EpisodeError
 from envhub.results.arrays import STEP
 from envhub.results.journal import record_from_json
@@ -39,6 +39,38 @@ def steps(*rewards):
 def test_verdicts(again, rewards, verdict, step):
     found = judge(altered(), altered(**again), steps(1.0, 2.0, 3.0), steps(*rewards))
     assert (found.verdict, found.step) == (verdict, step)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "again", "verdict"),
+    [
+        ({}, {"first_observation": "b"}, "identical"),  # not recorded by earlier versions
+        ({"first_observation": "a"}, {"first_observation": "a"}, "identical"),
+        ({"first_observation": "a"}, {"first_observation": "b"}, "drifted"),
+        ({"first_observation": "a"}, {"first_observation": "a", "first_leaves": ()}, "drifted"),
+        ({"first_observation": "a"}, {"first_observation": "b", "trace": "x"}, "drifted"),
+        ({"first_observation": "a"}, {"first_observation": "b", "end": "terminated"}, "different"),
+    ],
+)
+def test_the_first_observation(recorded, again, verdict):
+    again = {"trace": "x"} | again if verdict == "different" else again
+    found = judge(altered(**recorded), altered(**again), steps(1.0, 2.0), steps(1.0, 2.0))
+    assert found.verdict == verdict
+    assert (BEGINS_OTHERWISE in found.reason) == (verdict == "drifted")
+
+
+def test_repeats_that_the_records_deny():
+    """Another machine may draw other pictures, but not equal ones of what differed."""
+    names = ("a", "b", "a", "c", None)
+    recorded = {
+        number: altered(number=number, episode=number, first_observation=name)
+        for number, name in enumerate(names)
+    }
+    recorded[3] = replace(recorded[3], trace="x")
+    again = [replace(one, first_observation="A") for one in recorded.values()]
+    found = find_denied_repeats(recorded, again)
+    assert {number: each.verdict for number, each in found.items()} == {1: "different"}
+    assert found[1].reason == "here it repeats episode 0, and by its record it does not"
 
 
 def failed(where="env", kind="ValueError", count=3):

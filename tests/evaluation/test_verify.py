@@ -12,7 +12,7 @@ from support.forgery import agree, change_manifest, change_record, change_steps
 from support.needs import needs_sandbox
 from support.opened import opened_by
 from support.published import publish
-from support.replays import REPLAYED, make_recorded
+from support.replays import REPLAYED, drawn, make_recorded
 from support.run_tools import ENVHUB, variables
 
 import envhub
@@ -32,6 +32,14 @@ def test_a_run_as_it_was_made(tmp_path, file, made, checked):
     found = envhub.verify(run, workers=checked)
     assert (found.ok, found.verdict, found.machine, found.policy) == (True, "identical", (), None)
     assert len(found.episodes) == found.count("identical") == len(run.records())
+
+
+def test_what_the_policy_saw_first_is_drawn_once(tmp_path):
+    (tmp_path / "log").mkdir()
+    run = make_recorded(tmp_path / "run", log=tmp_path / "log", tasks="once", episodes=2)
+    assert envhub.verify(run).verdict == "identical"
+    for record in run.records():
+        assert drawn(tmp_path / "log", record)[1] == 1
 
 
 def test_the_policy_again(run):
