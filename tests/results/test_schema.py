@@ -39,6 +39,7 @@ OPTIONAL = {
     *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
     *(f"policy.{name}" for name in ("runtime", "processes")),
     *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
+    *("plan.instructions", "policy.instructions", "shard", "parts", "machines"),
 }
 # What the user, the benchmark or the policy names: any key may be there, or none.
 NAMED = re.compile(
@@ -276,7 +277,15 @@ def compare(content: dict[str, Any], described: dict[str, str], *absent: str) ->
 
 
 def test_run_json_is_documented():
-    assert documented("run.json") == declared(RunInfo)
+    """What lies in a shard, a part or a machine of theirs is told in one row."""
+    fields = declared(RunInfo)
+    told = {name for name in fields if name.startswith(("shard.", "parts.", "machines."))}
+    assert documented("run.json") == {name: fields[name] for name in fields if name not in told}
+    text = (DOCS / "runs.md").read_text(encoding="utf-8")
+    for name in told:
+        above, _, last = name.partition(".")
+        [row] = re.findall(rf"^\| `{above}` \|.*$", text, re.MULTILINE)
+        assert f"`{last}`" in row or "each as `machine`" in row, name
 
 
 def test_a_record_is_documented():
