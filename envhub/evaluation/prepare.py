@@ -227,7 +227,7 @@ def _check_baselines(request: EvalRequest, benchmark: Benchmark) -> None:
     """
     for name in request.baselines:
         if name not in BUILTIN and name not in benchmark.policies:
-            raise UnknownName("control", name, {*BUILTIN, *benchmark.policies})
+            raise UnknownName("baseline", name, {*BUILTIN, *benchmark.policies})
 
 
 def _policy_devices(

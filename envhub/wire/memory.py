@@ -9,6 +9,7 @@ import fcntl
 import mmap
 import os
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -68,8 +69,21 @@ class Buffers:
         if action_leaf is not None:
             self.actions, offset = _view(memory, offset, action_leaf, (rows, CHUNK))
 
+<<<<<<< HEAD
     def step_results(self) -> Array:
         """Return the result of each row's last quick step.
+=======
+    def value(self, path: str) -> Any:
+        """Return the first row's value at a leaf, which changes with the next step.
+
+        A bool array is copied: other bytes than 0 and 1 are not valid in numpy's.
+        """
+        rows = self.observations[path]
+        return (rows[:1].view(np.uint8) != 0)[0] if rows.dtype == np.bool_ else rows[0]
+
+    def outcomes(self) -> Array:
+        """Return the outcome of each row's last quick step.
+>>>>>>> ccf363eba2e1e5986d905e671c766ec3ef7113a1
 
         It is a copy, because the worker can change the memory at any time.
         """
