@@ -69,10 +69,6 @@ class Buffers:
         if action_leaf is not None:
             self.actions, offset = _view(memory, offset, action_leaf, (rows, CHUNK))
 
-<<<<<<< HEAD
-    def step_results(self) -> Array:
-        """Return the result of each row's last quick step.
-=======
     def value(self, path: str) -> Any:
         """Return the first row's value at a leaf, which changes with the next step.
 
@@ -81,9 +77,8 @@ class Buffers:
         rows = self.observations[path]
         return (rows[:1].view(np.uint8) != 0)[0] if rows.dtype == np.bool_ else rows[0]
 
-    def outcomes(self) -> Array:
-        """Return the outcome of each row's last quick step.
->>>>>>> ccf363eba2e1e5986d905e671c766ec3ef7113a1
+    def step_results(self) -> Array:
+        """Return the result of each row's last quick step.
 
         It is a copy, because the worker can change the memory at any time.
         """
