@@ -226,6 +226,8 @@ def declared(kind: Any, above: str = "") -> dict[str, str]:
         found[dotted] = words(annotation)
         while get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
+        if dotted in ("parts", "machines", "shard"):
+            continue  # their rows say what they hold
         args = get_args(annotation)
         for part in (annotation, *args, *(inner for arg in args for inner in get_args(arg))):
             if is_dataclass(part) or (isinstance(part, type) and issubclass(part, Info)):
