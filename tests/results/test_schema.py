@@ -39,6 +39,7 @@ OPTIONAL = {
     *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
     *(f"policy.{name}" for name in ("runtime", "processes")),
     *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
+    "plan.seeding",
 }
 # What the user, the benchmark or the policy names: any key may be there, or none.
 NAMED = re.compile(
@@ -296,7 +297,7 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS)
+    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS, "plan.tasks.<task>.seeds_of")
     compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}
