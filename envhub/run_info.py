@@ -177,6 +177,14 @@ class TaskInfo(Info, frozen=True, kw_only=True):
     horizon: Positive
     success: Literal["once", "at_end", "ever"]
     init_states: Count
+    description: str = ""
+    """The instruction; of an env that says another in an episode, its record has that one. It
+    follows from the benchmark's code, which must agree."""
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """What changes an episode."""
+        return {name: getattr(self, name) for name in ("horizon", "success", "init_states")}
 
 
 class PlanInfo(Info, frozen=True, kw_only=True):
@@ -199,7 +207,15 @@ class PlanInfo(Info, frozen=True, kw_only=True):
         Literal["reset", "rebuild"],
         Agree("resume", "compare", "protocol", words="reuse of envs"),
     ]
-    tasks: Annotated[dict[Name, TaskInfo], Agree("resume", "protocol", words="task")]
+    tasks: Annotated[
+        dict[Name, TaskInfo],
+        Agree(
+            "resume",
+            "protocol",
+            words="task",
+            read=lambda of: {name: task.rules for name, task in of.tasks.items()},
+        ),
+    ]
 
     def __post_init__(self) -> None:
         if set(self.order) != set(self.tasks):

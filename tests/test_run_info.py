@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support.run_json import MANIFEST, changed, info_of, places
+from support.run_json import MANIFEST, changed, info_of, places, without
 
 import envhub
 from envhub.errors import RunDirectoryError, UsageError
@@ -80,6 +80,15 @@ def test_each_field_is_asked_for_what_it_says(path):
             check_comparable(info_of(), other)
     else:
         check_comparable(info_of(), other)
+
+
+def test_instructions_are_recorded_and_follow_from_the_code():
+    """So that runs from before they were recorded are continued, and compared with later ones."""
+    before, now = info_of(without("plan.tasks.near.description")), info_of()
+    assert now.plan.tasks["near"].description == "Go near."
+    check_same(before, now, Path("run"))
+    check_comparable(before, now)
+    assert hash_protocol(before) == hash_protocol(now)
 
 
 def test_prose_and_tests_do_not_count():

@@ -48,7 +48,12 @@ class Plan:
             reuse=reuse,
             instructions={task: list(texts) for task, texts in self.instructions.items()},
             tasks={
-                name: TaskInfo(horizon=t.horizon, success=t.success, init_states=t.init_states)
+                name: TaskInfo(
+                    horizon=t.horizon,
+                    success=t.success,
+                    init_states=t.init_states,
+                    description=t.description,
+                )
                 for name, t in self.tasks.items()
             },
         )
