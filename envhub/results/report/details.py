@@ -21,7 +21,7 @@ _LEVELS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
 """Heights that a point can have, as letters."""
 _MOST_ACTIONS = 8
 """Numbers of an action that have a curve."""
-_MOST_CURVES = 100_000
+_MOST_CURVES = 70_000
 """Bytes of all curves."""
 _MOST_TRACEBACKS = 40
 _MOST_TEXT = 2000

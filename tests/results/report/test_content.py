@@ -122,7 +122,8 @@ def test_the_command_that_repeats_a_run(make_run):
     run = open_run(make_run("args", change, near="1"))
     assert dict(commands(run))["Run it again"] == (
         "envhub eval ./env --policy './my policy.py' --suite s --episodes 10 --seed 0 "
-        "--max-steps 9 --env-arg size=3 --env-arg 'name=a b' --policy-arg 'deep=[1]'"
+        "--seeding shared --max-steps 9 --env-arg size=3 --env-arg 'name=a b' "
+        "--policy-arg 'deep=[1]'"
     )
 
 
