@@ -87,12 +87,13 @@ def _difference(words: str, old: Any, new: Any, directory: Path) -> RunDirectory
         words, old, new = f"{words} {one_line(key)}", old.get(key), new.get(key)
     advice = "Give the same" if words.startswith("--") else "Restore it"
     return RunDirectoryError(
-        f"The {words} that {directory} was begun with is {_short(old)}, and now it is "
-        f"{_short(new)}. {advice}, or start a new run in another directory."
+        f"The {words} that {directory} was begun with is {shorten(old)}, and now it is "
+        f"{shorten(new)}. {advice}, or start a new run in another directory."
     )
 
 
-def _short(value: object) -> str:
+def shorten(value: object) -> str:
+    """Return a value as a line of an error shows it."""
     if value is None:
         return "none"
     text = one_line(value if isinstance(value, str) else json.dumps(value))
