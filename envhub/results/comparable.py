@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from envhub.errors import RunDirectoryError, UsageError, one_line
@@ -116,7 +115,7 @@ def check_comparable(a: RunInfo, b: RunInfo) -> None:
         if value != second[path]
     ]
     common = [task for task in a.plan.tasks if task in b.plan.tasks]
-    own = [{task: to_builtins(info.plan.tasks[task]) for task in common} for info in (a, b)]
+    own = [{task: info.plan.tasks[task].rules for task in common} for info in (a, b)]
     if own[0] != own[1]:
         differing.append(_describe("task", *own))
     told = [{task: info.plan.instructions.get(task) for task in common} for info in (a, b)]
