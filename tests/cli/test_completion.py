@@ -84,12 +84,11 @@ def test_no_code_of_a_directory_is_run(place):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_each_shell_is_accepted_by_it(shell, tmp_path):
+def test_the_page_has_the_line_of_each_shell_and_the_shell_accepts_the_script(shell, tmp_path):
     answer = envhub("completion", shell)
     assert answer.code == 0
     line = answer.out.partition("\n")[0].partition(": ")[2]
     assert line in (DOCS / "commands.md").read_text(encoding="utf-8").replace("\\|", "|")
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is missing")
     (tmp_path / "script").write_text(answer.out)
-    subprocess.run([shell, "-n", tmp_path / "script"], check=True)
+    if shutil.which(shell) is not None:
+        subprocess.run([shell, "-n", tmp_path / "script"], check=True)
