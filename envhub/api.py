@@ -32,6 +32,7 @@ from envhub.evaluation.again import Consent
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.controls import play_controls
 from envhub.evaluation.engine import Engine
+from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.replay import Replay
 from envhub.evaluation.request import EvalRequest
@@ -144,6 +145,7 @@ def evaluate(
     workers: int | Literal["auto"] | None = None,
     max_steps: int | None = None,
     instructions: Mapping[str, str | Sequence[str]] | None = None,
+    latency: str | Path | None = None,
     env_args: Mapping[str, Argument] | None = None,
     policy_args: Mapping[str, Argument] | None = None,
     policy_python: str | Path | None = None,
@@ -177,6 +179,8 @@ def evaluate(
         max_steps: A horizon that replaces the tasks' own.
         instructions: Texts that policies are told instead of the benchmark's, by task; of a list,
             episode k is told number `k mod n`.
+        latency: How long the policy thinks while the simulated world goes on, as `--latency` says
+            it: "120ms", "120ms,mode=overlap" or the directory of a run.
         env_args: Arguments of the benchmark's function that makes envs.
         policy_args: Arguments of the policy's factory.
         policy_python: An interpreter for the policy's own process, such as
@@ -217,6 +221,7 @@ def evaluate(
         workers=check_workers(workers),
         max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
         instructions=check_instructions("instructions", instructions),
+        latency=_latency(latency),
         env_args=check_values("env_args", env_args),
         policy_python=_interpreter(policy_python),
         policy_processes=check_processes(policy_processes),
@@ -333,6 +338,15 @@ def verify(
     count = None if workers is None else check_whole("workers", workers, 1)
     consent = _consent("verify", benchmark, env_args, source, count)
     return verify_run(directory, question, consent, _Callbacks())
+
+
+def _latency(latency: str | Path | None) -> LatencyRequest | None:
+    if latency is None:
+        return None
+    asked = parse_latency(check_reference(latency, "latency"))
+    if len(asked) > 1:
+        raise UsageError("evaluate() plays one latency: call it once for each.")
+    return asked[0]
 
 
 def _open(run: Run | str | Path) -> Run:

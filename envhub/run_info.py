@@ -20,7 +20,7 @@ from msgspec.structs import replace
 import envhub
 from envhub.conventions import Convention
 from envhub.declarations import NAME
-from envhub.options import Argument, Limits, SandboxKind
+from envhub.options import Argument, LatencyMode, Limits, SandboxKind
 from envhub.records import Count, Seconds
 from envhub.values import find_value_problem
 
@@ -40,6 +40,8 @@ MAX_EPISODES = 1_000_000
 Name = Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z")]
 Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Episodes = Annotated[int, Meta(ge=1, le=MAX_EPISODES)]
+Delay = Annotated[int, Meta(ge=0, le=2**31)]
+"""Steps that an action is late."""
 Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 
 _YEARS = range(1971, 9999)
@@ -179,6 +181,28 @@ class TaskInfo(Info, frozen=True, kw_only=True):
     init_states: Count
 
 
+class LatencyPlanInfo(Info, frozen=True, kw_only=True):
+    """How late the policy's actions are, in simulated time."""
+
+    mode: Annotated[LatencyMode, Agree("resume", "compare", "protocol", words="mode of --latency")]
+    seconds: Seconds | None
+    """None: drawn as another run's calls took."""
+    hz: Limit
+    steps: Annotated[
+        list[tuple[Delay, Positive]],
+        Meta(min_length=1, max_length=1000),
+        Agree("resume", "compare", "protocol", words="--latency"),
+    ]
+    """Each number of steps, and how often it is drawn, of all together."""
+    hold: Annotated[
+        list[float], Agree("resume", "compare", "protocol", words="action that holds still")
+    ]
+    keeps: Annotated[
+        Literal["none", "gripper", "all"],
+        Agree("resume", "compare", "protocol", words="rule for holding still"),
+    ]
+
+
 class PlanInfo(Info, frozen=True, kw_only=True):
     """Which episodes were planned."""
 
@@ -195,6 +219,11 @@ class PlanInfo(Info, frozen=True, kw_only=True):
         dict[Name, list[str]], Agree("resume", "protocol", words="--instructions")
     ] = {}
     """Of tasks that the user words otherwise; episode k is told number k mod n."""
+    latency: Annotated[
+        LatencyPlanInfo | None,
+        # Its own fields are compared only where both runs have it.
+        Agree("resume", "compare", words="--latency", read=lambda of: of.latency is not None),
+    ] = None
     reuse: Annotated[
         Literal["reset", "rebuild"],
         Agree("resume", "compare", "protocol", words="reuse of envs"),

@@ -28,6 +28,7 @@ from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.again import Consent
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.controls import play_controls
+from envhub.evaluation.latency import parse_latency
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.evaluation.shard import parse_shard
@@ -106,6 +107,14 @@ from envhub.results.videos import first_episodes
     help="Horizon of every task.",
 )
 @instructions_option
+@click.option(
+    "--latency",
+    metavar="TIME,...|RUN",
+    callback=lambda _ctx, _param, text: () if text is None else parse_latency(text),
+    help="Let the simulated world go on while the policy thinks: 120ms, or as long as in a run. "
+    "Several times are played one after the other and compared. mode=wait holds the robot still, "
+    "mode=overlap takes the last actions of the chunk before.",
+)
 @click.option(
     "--workers",
     default="auto",

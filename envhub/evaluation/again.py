@@ -132,6 +132,8 @@ def prepared_again(
         try:
             begun = recorded.with_keys_of_today(begun, prepared)
             check_same(begun, _asked(prepared.info, begun, own=own), run.directory)
+            if not own:  # what was recorded are the actions as they were taken
+                prepared = replace(prepared, plan=replace(prepared.plan, delays=None))
             yield Again(run, prepared, logs)
         finally:
             prepared.close()

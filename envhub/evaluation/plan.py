@@ -7,8 +7,10 @@ from typing import Literal
 
 from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
+from envhub.evaluation.latency import delays_of
+from envhub.options import Delays
 from envhub.records import Episode
-from envhub.run_info import MAX_EPISODES, PlanInfo, TaskInfo
+from envhub.run_info import MAX_EPISODES, LatencyPlanInfo, PlanInfo, TaskInfo
 
 _MAX_SEED = 2**63 - 1
 """The largest that can be sent to a worker."""
@@ -29,6 +31,11 @@ class Plan:
     instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The user's own texts, by task."""
 
+    latency: LatencyPlanInfo | None = None
+    """How late the policy's actions are; None: the world waits for it."""
+    delays: Delays | None = None
+    """The same as a rule for workers and policies; None also where recorded actions are played."""
+
     def instruction(self, episode: Episode) -> str | None:
         """Return what the user tells the policy in an episode; None: the env's or the task's."""
         texts = self.instructions.get(episode.task)
@@ -47,6 +54,7 @@ class Plan:
             max_steps=self.max_steps,
             reuse=reuse,
             instructions={task: list(texts) for task, texts in self.instructions.items()},
+            latency=self.latency,
             tasks={
                 name: TaskInfo(horizon=t.horizon, success=t.success, init_states=t.init_states)
                 for name, t in self.tasks.items()
@@ -62,6 +70,7 @@ def make_plan(
     seed: int = 0,
     max_steps: int | None = None,
     instructions: Mapping[str, tuple[str, ...]] | None = None,
+    latency: LatencyPlanInfo | None = None,
 ) -> Plan:
     """Plan the episodes of the chosen tasks.
 
@@ -74,6 +83,7 @@ def make_plan(
         seed: Seed of the first episode of each task.
         max_steps: Horizon of every task; None: the tasks' own.
         instructions: The user's own texts, by task; episode k is told text `k mod n`.
+        latency: How late the policy's actions are.
     """
     count = benchmark.episodes if episodes is None else episodes
     if count < 1:
@@ -109,6 +119,8 @@ def make_plan(
         seed=seed,
         max_steps=max_steps,
         instructions=told,
+        latency=latency,
+        delays=delays_of(latency),
     )
 
 
