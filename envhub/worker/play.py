@@ -50,13 +50,15 @@ class Player:
         if self._context is not None:
             self._caller.finish(self._context)
         self._context, self._chunk = context, []
-        self._delayed = delays and DelayedActions(
-            delays,
-            self._caller.action_space,
-            seed=context.seed,
-            task=context.task,
-            index=context.index,
-        )
+        self._delayed = None
+        if delays is not None:
+            self._delayed = DelayedActions(
+                delays,
+                self._caller.action_space,
+                seed=context.seed,
+                task=context.task,
+                index=context.index,
+            )
         self._caller.start(context)
 
     @property
