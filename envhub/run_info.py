@@ -184,23 +184,22 @@ class TaskInfo(Info, frozen=True, kw_only=True):
 class LatencyPlanInfo(Info, frozen=True, kw_only=True):
     """How late the policy's actions are, in simulated time."""
 
-    mode: Annotated[LatencyMode, Agree("resume", "compare", "protocol", words="mode of --latency")]
+    mode: LatencyMode
     seconds: Seconds | None
     """None: drawn as another run's calls took."""
     hz: Limit
-    steps: Annotated[
-        list[tuple[Delay, Positive]],
-        Meta(min_length=1, max_length=1000),
-        Agree("resume", "compare", "protocol", words="--latency"),
-    ]
+    steps: Annotated[list[tuple[Delay, Positive]], Meta(min_length=1, max_length=1000)]
     """Each number of steps, and how often it is drawn, of all together."""
-    hold: Annotated[
-        list[float], Agree("resume", "compare", "protocol", words="action that holds still")
-    ]
-    keeps: Annotated[
-        Literal["none", "gripper", "all"],
-        Agree("resume", "compare", "protocol", words="rule for holding still"),
-    ]
+    hold: list[float]
+    keeps: Literal["none", "gripper", "all"]
+
+    @property
+    def rule(self) -> str:
+        """What the actions follow from; the seconds do not matter beside the steps."""
+        steps = ", ".join(f"{late} ({count})" for late, count in self.steps)
+        late = self.steps[0][0] if len(self.steps) == 1 else f"drawn from {steps}"
+        kept = {"none": "", "gripper": " with the gripper kept", "all": " or the last one"}
+        return f"{self.mode}, steps late: {late}, holding {self.hold or 0}{kept[self.keeps]}"
 
 
 class PlanInfo(Info, frozen=True, kw_only=True):
@@ -221,8 +220,13 @@ class PlanInfo(Info, frozen=True, kw_only=True):
     """Of tasks that the user words otherwise; episode k is told number k mod n."""
     latency: Annotated[
         LatencyPlanInfo | None,
-        # Its own fields are compared only where both runs have it.
-        Agree("resume", "compare", words="--latency", read=lambda of: of.latency is not None),
+        Agree(
+            "resume",
+            "compare",
+            "protocol",
+            words="--latency",
+            read=lambda of: of.latency and of.latency.rule,
+        ),
     ] = None
     reuse: Annotated[
         Literal["reset", "rebuild"],

@@ -107,14 +107,15 @@ def plan_latency(
         steps[_steps(seconds, hz)] += count
     if set(steps) == {0}:
         return None
-    keeps = _kept_in(benchmark.known_conventions)
-    if keeps is None and not benchmark.hold:
+    keeps, hold = _kept_in(benchmark.known_conventions), benchmark.hold
+    assert not isinstance(hold, str)  # a worker has asked for it
+    if keeps is None and not hold:
         raise UsageError(
             f"{benchmark.name} does not say how its robot holds still while a policy thinks: its "
             "author declares it, as hold=(0, 0, 0, -1) or by the convention control. --latency "
             "cannot be used with it until then."
         )
-    if keeps == "all" and not benchmark.hold:
+    if keeps == "all" and not hold:
         raise UsageError(
             f"The actions of {benchmark.name} are positions, and it does not declare the one that "
             "its robot begins at (hold=), so that --latency cannot be used with it."
@@ -124,7 +125,7 @@ def plan_latency(
         seconds=asked.seconds,
         hz=float(hz),
         steps=sorted(steps.items()),
-        hold=[float(number) for number in benchmark.hold],
+        hold=[float(number) for number in hold],
         keeps=keeps or "none",
     )
 
