@@ -178,7 +178,7 @@ class Slot:
         """Return the value of the last observation at a leaf."""
         if path in self._texts:
             return self._texts[path]
-        return self._shared().observations[path][0]
+        return self._shared().value(path)
 
     def keep_texts(self, reply: WasReset | Stepped, observe: Observe) -> None:
         """Keep the texts of an observation, which are not in the shared memory."""

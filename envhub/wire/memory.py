@@ -9,6 +9,7 @@ import fcntl
 import mmap
 import os
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -67,6 +68,14 @@ class Buffers:
         action_leaf = shared_action(action)
         if action_leaf is not None:
             self.actions, offset = _view(memory, offset, action_leaf, (rows, CHUNK))
+
+    def value(self, path: str) -> Any:
+        """Return the first row's value at a leaf, which changes with the next step.
+
+        A bool array is copied: other bytes than 0 and 1 are not valid in numpy's.
+        """
+        rows = self.observations[path]
+        return (rows[:1].view(np.uint8) != 0)[0] if rows.dtype == np.bool_ else rows[0]
 
     def outcomes(self) -> Array:
         """Return the outcome of each row's last quick step.
