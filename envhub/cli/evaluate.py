@@ -9,6 +9,7 @@ import click
 
 from envhub.arguments import MAX_PROCESSES
 from envhub.cli.filming import film
+from envhub.cli.latencies import play_latencies, show_latencies
 from envhub.cli.options import (
     WholeNumber,
     debug_option,
@@ -28,7 +29,7 @@ from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.again import Consent
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.controls import play_controls
-from envhub.evaluation.latency import parse_latency
+from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.evaluation.shard import parse_shard
@@ -109,6 +110,7 @@ from envhub.results.videos import first_episodes
 @instructions_option
 @click.option(
     "--latency",
+    "latencies",
     metavar="TIME,...|RUN",
     callback=lambda _ctx, _param, text: () if text is None else parse_latency(text),
     help="Let the simulated world go on while the policy thinks: 120ms, or as long as in a run. "
@@ -185,6 +187,7 @@ def command(
     videos: int | None,
     requirements: Sequence[Requirement],
     options: SourceOptions,
+    latencies: tuple[LatencyRequest, ...],
     **request_options: Any,
 ) -> None:
     """Evaluate a policy on the benchmark REF.
@@ -200,6 +203,7 @@ def command(
         envhub eval --resume runs/my_env-20260101-120000
         envhub eval ./my_env --policy ./policy.py --out result --continue
         envhub eval ./my_env --policy ./policy.py --shard 3/16 --out parts/3
+        envhub eval ./my_env --policy ./policy.py --latency 0,50,100ms
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     watcher = make_watcher(quiet=quiet)
     if videos is not None:
@@ -225,8 +229,12 @@ def command(
                 requirements=tuple(requirements),
                 workers=workers,
                 options=options,
+                latency=latencies[0] if latencies else None,
                 **request_options,
             )
+            if len(latencies) > 1:
+                _sweep(context, request, latencies, continuing=continuing)
+                return
             run = _start(request, watcher, continuing=continuing)
             if not watcher.interrupted:
                 watcher.finish()
@@ -250,6 +258,42 @@ def command(
         watcher.message(f"Report: {report(run).resolve()}")
     check_requirements(requirements, run)
     if any(record.status != "ok" for record in run.records()):
+        context.exit(ExitCode.FOUND)
+
+
+def _sweep(
+    context: click.Context,
+    request: EvalRequest,
+    latencies: Sequence[LatencyRequest],
+    *,
+    continuing: bool,
+) -> None:
+    """Play several latencies; each is a run, and their table is the result."""
+    quiet, as_json = context.params["quiet"], context.params["as_json"]
+    if context.params["videos"] is not None or request.requirements:
+        option = "--require" if request.requirements else "--video"
+        raise UsageError(f"{option} goes with one --latency; name one.")
+    begun: list[Watcher] = []
+
+    def watch(said: str) -> Watcher:
+        for before in begun:
+            before.finish()
+        begun.append(make_watcher(quiet=quiet))
+        begun[-1].progress(said)
+        return begun[-1]
+
+    try:
+        runs = play_latencies(request, latencies, watch, continuing=continuing)
+    finally:
+        begun[-1].finish()
+    if not runs[-1].complete or len(runs) < len(latencies):
+        place = runs[-1].directory.parent
+        begun[-1].message(
+            f"Interrupted. Type the command again with --out {place} --continue to go on."
+        )
+        context.exit(ExitCode.INTERRUPTED)
+    show_latencies(runs, as_json=as_json)
+    if any(record.status != "ok" for run in runs for record in run.records()):
         context.exit(ExitCode.FOUND)
 
 
