@@ -35,8 +35,8 @@ def play_latencies(
     Raises:
         UsageError: The directory has runs already, and they are not to be continued.
     """
-    if request.controls or request.shard is not None:
-        option = "--shard" if request.shard is not None else "--controls"
+    if request.baselines or request.shard is not None:
+        option = "--shard" if request.shard is not None else "--baselines"
         raise UsageError(f"{option} goes with one --latency; name one.")
     if continuing and request.out is None:
         raise UsageError("--continue needs the directory of the runs: --out DIR.")

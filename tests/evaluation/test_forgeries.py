@@ -354,47 +354,47 @@ class TestControls:
     @pytest.fixture
     def controlled(self, tmp_path):
         return make_recorded(
-            tmp_path / "run", tasks="at-end", episodes=2, controls=("zero", "random")
+            tmp_path / "run", tasks="at-end", episodes=2, baselines=("zero", "random")
         )
 
     def test_as_they_were_made(self, controlled):
         found = envhub.verify(controlled)
         assert found.ok
-        assert {name: each.verdict for name, each in found.controls.items()} == {
+        assert {name: each.verdict for name, each in found.baselines.items()} == {
             "random": "identical",
             "zero": "identical",
         }
 
     def test_a_changed_reward(self, controlled):
-        control = open_run(controlled.directory / "controls" / "zero")
-        change_steps(control, 0, lambda array: array["reward"].__setitem__(4, 5.0))
-        agree(control, 0)
+        baseline = open_run(controlled.directory / "baselines" / "zero")
+        change_steps(baseline, 0, lambda array: array["reward"].__setitem__(4, 5.0))
+        agree(baseline, 0)
         found = envhub.verify(controlled)
-        assert (found.ok, found.verdict, found.controls["zero"].verdict) == (
+        assert (found.ok, found.verdict, found.baselines["zero"].verdict) == (
             *(False, "identical"), "drifted",
         )  # fmt: skip
 
     def test_another_name(self, controlled):
-        place = controlled.directory / "controls"
+        place = controlled.directory / "baselines"
         (place / "random").rename(place / "expert")
-        found = envhub.verify(controlled).controls["expert"]
-        assert found.problems == ("The policy of the control expert is random.",)
+        found = envhub.verify(controlled).baselines["expert"]
+        assert found.problems == ("The policy of the baseline expert is random.",)
 
     def test_another_plan_and_a_damaged_file(self, controlled):
-        place = controlled.directory / "controls"
+        place = controlled.directory / "baselines"
         change_manifest(place / "zero", lambda info: info["plan"].update(seed=5))
         (place / "random" / "run.json").write_text("[")
         found = envhub.verify(controlled)
-        assert found.controls["zero"].problems == (
-            "The plan of the control zero is not that of the run.",
+        assert found.baselines["zero"].problems == (
+            "The plan of the baseline zero is not that of the run.",
         )
-        assert found.controls["random"].problems
+        assert found.baselines["random"].problems
         assert not found.ok
 
     def test_nothing_is_played_if_the_run_is_forged(self, controlled):
         change_record(controlled, 0, return_=1.0)
         found = envhub.verify(controlled)
-        assert {each.count("not checked") for each in found.controls.values()} == {2}
+        assert {each.count("not checked") for each in found.baselines.values()} == {2}
 
 
 def make_frail(tmp_path, **env_args):

@@ -6,7 +6,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 import pytest
-from support.paths import ASSETS
+from support.paths import ASSETS, DOCS
+from support.run_tools import envhub as command
 
 import envhub
 from envhub.errors import ContractError, RunDirectoryError, UsageError
@@ -266,9 +267,48 @@ def test_a_benchmark_that_takes_no_actions_a_second(tmp_path):
 def test_runs_of_other_latencies_are_not_paired(tmp_path):
     for name, text in (("a", None), ("b", "50ms"), ("c", "100ms")):
         envhub.evaluate(LATE, "counter", episodes=1, workers=1, latency=text, out=tmp_path / name)
-    from support.run_tools import envhub as command
-
     for one, two in itertools.combinations("abc", 2):
         done = command("compare", str(tmp_path / one), str(tmp_path / two))
         assert done.code == 2
         assert "--latency" in done.err
+
+
+def test_several_latencies_are_runs_of_the_same_episodes_and_a_table(tmp_path):
+    words = (
+        "eval", str(LATE), "--policy", "counter", "--episodes", "2", "--workers", "1",
+        "--latency", "0,50,100ms", "--out", str(tmp_path / "all"),
+    )  # fmt: skip
+    done = command(*words)
+    assert done.code == 0, done.err
+    assert "Latency 50ms, 2 of 3:" in done.err
+    rows = [line.split() for line in done.out.splitlines() if "ms" in line][:3]
+    assert [row[0] for row in rows] == ["0ms", "50ms", "100ms"]
+    assert [row[-1] for row in rows] == ["0.0", "20.0", "26.0"]
+    page = (tmp_path / "all" / "report.html").read_text()
+    assert "Success against latency" in page
+    assert page.count("<circle") == 6  # the curve's, and those of the axes
+    again = command(*words, "--continue", "--json")
+    assert again.code == 0, again.err
+    content = json.loads(again.out)["latencies"]
+    assert [row["latency_seconds"] for row in content] == [0.0, 0.05, 0.1]
+    assert [row["rate"] for row in content] == [1.0, 1.0, 1.0]
+    assert content[1]["compared"]["difference"] == 0.0
+    refused = command(*words, "--video", "1")
+    assert refused.code == 2
+    assert "--video goes with one --latency" in refused.err
+    pair = [str(tmp_path / "all" / f"latency-{name}") for name in ("0ms", "100ms")]
+    across = command("compare", *pair, "--across", "latency")
+    assert across.code == 0
+    assert "Paired across --latency (none, wait, steps late: 2, holding" in across.out
+
+
+def test_the_policy_of_the_docs_plans_from_where_the_committed_actions_end(tmp_path):
+    """With overlap it loses no step after the first delay: it is done d steps later, no more."""
+    steps = {}
+    for name, text in (("still", None), ("late", "500ms,mode=overlap")):
+        run = envhub.evaluate(
+            DOCS / "examples" / "reach", str(DOCS / "examples" / "policies" / "plan_ahead.py"),
+            tasks=["reach-red"], episodes=3, workers=1, latency=text, out=tmp_path / name,
+        )  # fmt: skip
+        steps[name] = [(record.success, record.steps) for record in run.records()]
+    assert [(True, count + 5) for _, count in steps["still"]] == steps["late"]

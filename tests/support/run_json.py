@@ -38,6 +38,7 @@ MANIFEST: dict[str, Any] = {
         "seed": 0,
         "max_steps": None,
         "instructions": {},
+        "latency": None,
         "reuse": "reset",
         "tasks": {
             name: {"horizon": 5, "success": "once", "init_states": 0} for name in ("near", "far")

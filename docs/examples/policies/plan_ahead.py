@@ -24,13 +24,12 @@ class PlanAhead:
     def act(self, obs: Mapping[str, np.ndarray], episodes: Sequence[Context]) -> np.ndarray:
         """Return a chunk per row; with `mode=overlap` its first `delay` actions come too late."""
         chunks = []
-        for place, goal, episode in zip(
-            obs["agent_pos"], obs["environment_state"], episodes, strict=True
-        ):
+        for row, episode in enumerate(episodes):
+            goal, place = obs["environment_state"][row], obs["agent_pos"][row]
             begun = [] if episode.committed is None else [*episode.committed]
-            held = episode.step == 0  # nothing was committed before the first call
-            chunk = [] if held else begun
-            place = place + SPEED * np.sum(begun, axis=0) if begun else place
+            if begun:
+                place = place + SPEED * np.sum(begun, axis=0)
+            chunk = begun if episode.step else []  # before the first call the robot held still
             while len(chunk) < self._length:
                 action = np.clip((goal - place) / SPEED, -1.0, 1.0)
                 place = place + SPEED * action
