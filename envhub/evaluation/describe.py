@@ -91,6 +91,7 @@ def foresee(request: EvalRequest, files: Mapping[str, Any], before: RunInfo) -> 
         before.plan,
         latency=latency,
         seed=request.seed,
+        seeding=before.plan.seeding if request.seeding is None else request.seeding,
         max_steps=request.max_steps,
         episodes=episodes,
         instructions=told,
