@@ -42,7 +42,8 @@ MANIFEST: dict[str, Any] = {
         "latency": None,
         "reuse": "reset",
         "tasks": {
-            name: {"horizon": 5, "success": "once", "init_states": 0} for name in ("near", "far")
+            name: {"horizon": 5, "success": "once", "init_states": 0, "description": f"Go {name}."}
+            for name in ("near", "far")
         },
     },
     "policy": {
