@@ -53,6 +53,7 @@ from envhub.records import EpisodeRecord
 from envhub.results.run import Run, open_run
 from envhub.results.videos import find_episode
 from envhub.sandbox.variables import chosen_variables
+from envhub.seeding import Seeding
 from envhub.sources.find import find_source
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
@@ -141,6 +142,7 @@ def evaluate(
     tasks: Iterable[str] = (),
     episodes: int | None = None,
     seed: int = 0,
+    seeding: Seeding | None = None,
     workers: int | Literal["auto"] | None = None,
     max_steps: int | None = None,
     instructions: Mapping[str, str | Sequence[str]] | None = None,
@@ -171,7 +173,9 @@ def evaluate(
         suites: Names of suites; none: the benchmark's default; `all`: every suite.
         tasks: Names of tasks, as for `--task`; none: all tasks of the suites.
         episodes: Episodes per task; None: the benchmark's own number.
-        seed: The seed of each task's first episode; the others count up from it.
+        seed: The seed that those of the episodes are made of.
+        seeding: "task": each task has seeds of its own; "shared": episode k has seed `seed + k` in
+            every task, as in other loops. None: as the run that is continued, else "task".
         workers: Worker processes; None or "auto": as many as cores and free memory allow; 0:
             everything in this process.
         max_steps: A horizon that replaces the tasks' own.
@@ -203,7 +207,7 @@ def evaluate(
         The run: its directory, `records()` and `summary()`.
 
     Raises:
-        UsageError: An argument cannot be meant; says what to give instead.
+        UsageError: Invalid argument; says what to give instead.
         ConventionsDiffer: The policy was made for other conventions than the benchmark has.
         ContractError: The benchmark or the policy breaks its contract.
     """
@@ -214,6 +218,7 @@ def evaluate(
         tasks=check_names("tasks", tasks),
         episodes=None if episodes is None else check_whole("episodes", episodes, 1),
         seed=check_whole("seed", seed, 0, 2**62),
+        seeding=None if seeding is None else check_choice("seeding", seeding, get_args(Seeding)),
         workers=check_workers(workers),
         max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
         instructions=check_instructions("instructions", instructions),

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -40,6 +40,7 @@ from envhub.results.report.page import report
 from envhub.results.require import Requirement
 from envhub.results.run import Run
 from envhub.results.videos import first_episodes
+from envhub.seeding import Seeding
 
 
 @click.command("eval")
@@ -98,7 +99,17 @@ from envhub.results.videos import first_episodes
     help="Episodes per task.",
 )
 @click.option(
-    "--seed", type=WholeNumber(min=0), default=0, help="Seed of each task's first episode."
+    "--seed",
+    type=WholeNumber(min=0),
+    default=0,
+    help="Seed of the run, which those of the episodes are made of.",
+)
+@click.option(
+    "--seeding",
+    type=click.Choice(get_args(Seeding)),
+    show_default="task; as the run, with --continue",
+    help="task: each task has seeds of its own; shared: episode k has seed --seed + k in every "
+    "task, as in other loops.",
 )
 @click.option(
     "--max-steps",

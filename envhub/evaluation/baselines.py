@@ -30,6 +30,7 @@ def play_baselines(
             policy=read_policy(name),
             policy_python=None,
             policy_processes=1,
+            seeding=run.run_info.plan.seeding,
             baselines=(),
             out=directory,
         )

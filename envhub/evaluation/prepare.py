@@ -28,6 +28,7 @@ from envhub.policies.provider import Wanted
 from envhub.records import Episode
 from envhub.results.require import check_names
 from envhub.run_info import RunInfo
+from envhub.seeding import DEFAULT_SEEDING
 from envhub.types import HERE, Source, WorkerSpec, confinement_of
 
 
@@ -193,6 +194,7 @@ def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
         chosen,
         episodes=request.episodes,
         seed=request.seed,
+        seeding=request.seeding or DEFAULT_SEEDING,
         max_steps=request.max_steps,
         instructions=request.instructions,
     )

@@ -15,6 +15,7 @@ from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
 from envhub.run_info import ShardInfo
+from envhub.seeding import Seeding
 from envhub.types import Batch
 
 
@@ -33,6 +34,8 @@ class EvalRequest:
     tasks: tuple[str, ...] = ()
     episodes: int | None = None
     seed: int = 0
+    seeding: Seeding | None = None
+    """None: as a run was begun; of a new one, seeds by task."""
     workers: int | None = None
     """None: as many as cores and free memory allow; 0: none, run everything in this process."""
     max_steps: int | None = None

@@ -224,7 +224,8 @@ def _evaluate_in(
     if before is not None:
         begun = with_variable_hashes(before.run_info, request.options.env_vars)
         before = replace(before, run_info=begun)
-        request = replace(request, batch=undeclared_batch(begun))
+        seeding = request.seeding or begun.plan.seeding
+        request = replace(request, batch=undeclared_batch(begun), seeding=seeding)
         check_same(before.run_info, foresee(request, files, before.run_info), directory)
         if _is_finished(before) and not os.access(directory, os.W_OK):
             return before  # nothing is left to play, and nothing can be written

@@ -39,6 +39,7 @@ OPTIONAL = {
     *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
     *(f"policy.{name}" for name in ("runtime", "processes")),
     *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
+    "plan.seeding",
     *("plan.instructions", "policy.instructions", "shard", "parts", "machines"),
 }
 # What the user, the benchmark or the policy names: any key may be there, or none.
@@ -191,7 +192,8 @@ def test_what_is_no_file_is_not_waited_for(tmp_path, name, make):
 
 def documented(title: str) -> dict[str, str]:
     """The type of each field, by its dotted name, in the table of a section of docs/runs.md."""
-    page = (DOCS / "runs.md").read_text(encoding="utf-8")
+    name = "rates.md" if title == "Rates" else "runs.md"
+    page = (DOCS / name).read_text(encoding="utf-8")
     section = re.search(
         rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE
     )
@@ -307,7 +309,7 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS)
+    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS, "plan.tasks.<task>.seeds_of")
     compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}
