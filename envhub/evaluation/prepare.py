@@ -106,6 +106,7 @@ def obtain_policy(request: EvalRequest, before: RunInfo | None, watcher: Watcher
     wanted = Wanted(
         private=request.options.private,
         begun=None if before is None else before.policy.provided,
+        begun_about={} if before is None else before.policy.about,
         message=watcher.message,
         progress=watcher.progress,
     )

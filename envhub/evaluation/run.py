@@ -346,11 +346,12 @@ def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watche
         info = info.finished(
             batch=facts.batch,
             placement=facts.placement,
-            about=facts.about,
+            about={**facts.about, **actors.about},
             instructions=facts.instructions,
             latency=latency.info(),
             outliers=actors.outliers.info(info.policy.outliers),
             conventions=agreement.info(ignore=info.conventions.ignore),
+            reproducible=facts.reproducible,
         )
         run = _write(info, journal)
     run = run.keep_records()
