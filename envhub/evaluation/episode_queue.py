@@ -27,8 +27,8 @@ class EpisodeQueue:
         if episode is None:
             return None
         number = self._failed.get(episode.number, 0) + 1
-        task, told = self._plan.tasks[episode.task], self._plan.instruction(episode)
-        attempt = Attempt(episode, task, number, told)
+        told = self._plan.instruction(episode)
+        attempt = Attempt(episode, self._plan.tasks[episode.task], number, told)
         attempt.alone = episode.number in self._alone
         return attempt
 

@@ -22,6 +22,9 @@ def hash_observation(leaves: Iterable[tuple[str, Any]]) -> bytes:
         leaves: A path, and an array or a text; None for a leaf that is not as its space says.
     """
     digest = hashlib.sha256(_OBSERVATION)
+    kind: str
+    shape: tuple[int, ...]
+    data: bytes | memoryview
     for path, value in sorted(leaves, key=lambda leaf: leaf[0]):
         if value is None:
             kind, shape, data = "invalid", (), b""

@@ -108,7 +108,8 @@ def unpack(message: bytes, most: int = MAX_PARTS) -> Any:
 
 def _plain(value: Any, marks: Marks) -> Any:
     """Reduce a subclass of a plain type to that type, as msgpack does; others are marked."""
-    for plain in (float, str, bytes, int):
+    kinds: tuple[type[Any], ...] = (float, str, bytes, int)
+    for plain in kinds:
         if isinstance(value, plain):
             return plain(value)
     if isinstance(value, Mapping):
@@ -184,7 +185,7 @@ def _array(name: Any, shape: Any, data: Any) -> Array:
         problem = f"it has {len(data)} bytes for an array of dtype {name} and shape {sizes}"
         raise InvalidMessage(problem)
     if dtype.kind == "b":  # other bytes than 0 and 1 are not valid in numpy's bool arrays
-        return (np.frombuffer(data, np.uint8) != 0).reshape(sizes)
+        return np.not_equal(np.frombuffer(data, np.uint8), 0).reshape(sizes)
     return np.frombuffer(data, dtype).reshape(sizes)
 
 

@@ -30,7 +30,7 @@ from envhub.wire.memory import Buffers, make_memory, needed_bytes, shared_action
 from envhub.wire.messages import Acted, BatchRow, Converted, EpisodeInfo, Opened, PolicyLoaded
 from envhub.wire.spaces import AnySpace, Leaf, Spaces, leaves
 
-Say = Callable[[str], object]
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ from envhub.wire.spaces import AnySpace, leaves
 from envhub.wire.values import Array
 from envhub_servers.pictures import is_picture, resize_with_pad, turn
 
+Size = tuple[int, int]
+"""Height and width of pictures."""
 INSTRUCTION = "instruction"
 """Stands for the task, in words."""
 _TARGET = re.compile(r"[A-Za-z0-9_./-]{1,100}(\[[A-Za-z0-9_./-]{1,100}\])*")
@@ -31,8 +33,8 @@ class Preset:
     """What a published loop sends."""
 
     keys: str
-    size: int | None = None
-    """Width and height of pictures; None: as they are."""
+    size: Size | None = None
+    """Of pictures; None: as they are."""
     images: str | None = None
     """Which way up, as in the conventions; None: as they are."""
     steps: int | None = None
@@ -46,7 +48,7 @@ PRESETS: Mapping[str, Preset] = {
         "pixels/image=observation/image,pixels/image2=observation/wrist_image,"
         "robot_state/eef/pos+robot_state/eef/quat:axis_angle+robot_state/gripper/qpos"
         "=observation/state,instruction=prompt",
-        224,
+        (224, 224),
         "upright",
         5,
         "openpi's examples/libero/main.py",
@@ -56,20 +58,31 @@ PRESETS: Mapping[str, Preset] = {
         "pixels/wrist_image_left=observation/wrist_image_left,"
         "joint_position=observation/joint_position,"
         "gripper_position=observation/gripper_position,instruction=prompt",
-        224,
+        (224, 224),
         None,
         8,
         "openpi's examples/droid/main.py",
     ),
+    "roboarena": Preset(
+        "pixels/exterior_image_0_left=observation/exterior_image_0_left,"
+        "pixels/exterior_image_1_left=observation/exterior_image_1_left,"
+        "pixels/wrist_image_left=observation/wrist_image_left,"
+        "joint_position=observation/joint_position,"
+        "gripper_position=observation/gripper_position,instruction=prompt",
+        (180, 320),
+        None,
+        None,
+        "RoboArena's client",
+    ),
     "aloha": Preset(
         "pixels/top:chw=images[cam_high],agent_pos=state",
-        224,
+        (224, 224),
         None,
         10,
         "openpi's examples/aloha_sim",
     ),
     "metaworld": Preset(
-        "pixels=observation/image,agent_pos=observation/state,instruction=prompt", 224
+        "pixels=observation/image,agent_pos=observation/state,instruction=prompt", (224, 224)
     ),
 }
 
@@ -102,13 +115,13 @@ class Request:
     """Makes the server's request of an observation."""
 
     def __init__(
-        self, entries: Sequence[Entry], size: int | None = None, *, turned: bool = False
+        self, entries: Sequence[Entry], size: Size | None = None, *, turned: bool = False
     ) -> None:
         """Take the keys.
 
         Args:
             entries: From `read_keys`.
-            size: Width and height of pictures; None: as they are.
+            size: Height and width of pictures; None: as they are.
             turned: Whether pictures are turned by 180 degrees.
         """
         self._entries = entries
@@ -167,7 +180,7 @@ class Request:
             if self._turned:
                 value = turn(value)
             if self._size is not None:
-                value = resize_with_pad(value, self._size, self._size)
+                value = resize_with_pad(value, *self._size)
         return value if not part.change else _CHANGES[part.change](value)
 
 

@@ -78,7 +78,8 @@ def make_policy(
     said = servers.first()
     try:
         _check_same(address, said, said_before)
-        own = said.get(CONTEXT) if isinstance(said.get(CONTEXT), dict) else {}
+        found = said.get(CONTEXT)
+        own: dict[str, Any] = found if isinstance(found, dict) else {}
         given = {**_conventions_of(own, address), **read_conventions(conventions or {})}
         preset = PRESETS.get(keys or "")
         if preset is not None and preset.images is not None:
@@ -88,7 +89,7 @@ def make_policy(
         ours = benchmark.conventions_for("converted" if converted else "raw")
         turned = {given.get("images"), ours.get("images")} == {"upright", "upside_down"}
         text = _keys_text(keys, preset.keys if preset else None, own, observation_space, benchmark)
-        sized = size or (preset.size if preset else None)
+        sized = (size, size) if size else preset.size if preset else None
         request = Request(read_keys(text), sized, turned=turned)
         if not converted:  # else the space is known once envs convert
             request.check(observation_space, benchmark.name)

@@ -55,7 +55,7 @@ class OpenPiSession:
         """Say what is served, under a key that only EnvHub's client reads."""
         return pack({"envhub": self._told})
 
-    async def answer(self, said: dict[str, Any]) -> bytes:
+    async def answer(self, said: dict[str, Any]) -> bytes | str:
         """Answer an observation."""
         since = time.monotonic()
         actions, seconds = await self._episodes.act(said)

@@ -47,7 +47,7 @@ def test_the_preset_of_libero_sends_what_openpis_loop_sends():
         "robot_state/gripper/qpos": np.array([0.04, -0.04]),
     }
     entries = read_keys(PRESETS["libero"].keys)
-    request = Request(entries, 8, turned=True)
+    request = Request(entries, (8, 8), turned=True)
     request.check(LIBERO, "libero")
     assert request.needs == {*values}
     sent = request.of(values.__getitem__, "turn on the stove")
@@ -94,7 +94,7 @@ def test_keys_lead_into_maps_and_change_pictures():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "must be one of libero, droid, aloha, metaworld"),
+        ("", "must be one of libero, droid, roboarena, aloha"),
         ("liber", "must be one of"),
         ("pixels/image", "must be one of"),
         ("pixels/image=a,pixels/image2=a", "one of the server's keys twice"),
