@@ -284,7 +284,8 @@ def test_health_and_nothing_else_over_http(served):
             assert (answer.status, answer.read()) == (200, b"OK\n")
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(base + "/config?max_batch_size=8", timeout=20)
-    assert caught.value.code == 426  # only a WebSocket is there
+    with caught.value as error:
+        assert error.code == 426  # only a WebSocket is there
 
 
 def test_pages_in_a_browser_are_refused(served):
