@@ -55,6 +55,9 @@ class Task:
     `ever`: any step's success counts, and the env says when the episode ends."""
     args: Mapping[str, Value] = field(default_factory=dict)
     """The author's own values, e.g. the name of a scene file."""
+    seeds_of: str | None = None
+    """The task whose seeds this one shares, such as the first of several wordings of a scene;
+    None: it has its own."""
 
     def __post_init__(self) -> None:
         owner = f"Task {self.name!r}"
@@ -72,6 +75,8 @@ class Task:
         rules = ("once", "at_end", "ever")
         _check(self.success in rules, owner, f"success must be one of {', '.join(rules)}")
         _check_args(owner, self.args)
+        if self.seeds_of is not None:
+            check_name("task", self.seeds_of)
         # A copy, which the author cannot change later; and msgspec encodes no other mapping.
         object.__setattr__(self, "args", dict(self.args))
 
@@ -244,6 +249,14 @@ def _check_suites(owner: str, suites: Mapping[str, tuple[Task, ...]]) -> None:
             )
         names = [task.name for task in tasks]
         _check(len(names) == len(set(names)), owner, f"suite {suite!r} names a task twice")
+    for task in seen.values():
+        named = None if task.seeds_of is None else seen.get(task.seeds_of, task)
+        _check(
+            named is None or named.seeds_of is None,
+            owner,
+            f"task {task.name!r} has seeds_of {task.seeds_of!r}, which must be another task of the "
+            "benchmark, with seeds of its own",
+        )
 
 
 def check_declared_conventions(owner: str, declared: object) -> None:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -22,6 +22,7 @@ from envhub.conventions import Convention
 from envhub.declarations import NAME
 from envhub.options import Argument, Limits, SandboxKind
 from envhub.records import Count, Seconds
+from envhub.seeding import Seeding, make_seeds
 from envhub.values import find_value_problem
 
 FORMAT: Literal[2] = 2
@@ -171,12 +172,15 @@ def _check_arguments(name: str, values: Mapping[str, Argument]) -> None:
             raise ValueError(f"{name}, {key[:40]!r} {problem}")
 
 
-class TaskInfo(Info, frozen=True, kw_only=True):
+# Without defaults, so that runs from before a field was added have the same protocol.
+class TaskInfo(Info, frozen=True, kw_only=True, omit_defaults=True):
     """What is fixed of a task."""
 
     horizon: Positive
     success: Literal["once", "at_end", "ever"]
     init_states: Count
+    seeds_of: Name | None = None
+    """The task whose seeds it shares."""
 
 
 class PlanInfo(Info, frozen=True, kw_only=True):
@@ -190,6 +194,12 @@ class PlanInfo(Info, frozen=True, kw_only=True):
     ]
     episodes: Annotated[Episodes, Agree("resume", "protocol", words="--episodes")]
     seed: Annotated[Count, Agree("resume", "compare", "protocol", words="--seed")]
+    seeding: Annotated[
+        Seeding,
+        Agree("resume", "compare", words="--seeding"),
+        # Nothing is said of it in runs from before there was a choice.
+        Agree("protocol", words="--seeding", read=lambda of: of.own_seeding),
+    ] = "shared"
     max_steps: Annotated[Positive | None, Agree("resume", words="--max-steps")]
     instructions: Annotated[
         dict[Name, list[str]], Agree("resume", "protocol", words="--instructions")
@@ -216,6 +226,16 @@ class PlanInfo(Info, frozen=True, kw_only=True):
     def planned(self) -> int:
         """The number of planned episodes."""
         return len(self.tasks) * self.episodes
+
+    @property
+    def own_seeding(self) -> Seeding | None:
+        """How tasks have seeds of their own; None: they share them."""
+        return None if self.seeding == "shared" else self.seeding
+
+    def seeds(self, task: str) -> Sequence[int]:
+        """Return the seeds of a task's episodes, in order."""
+        named = self.tasks[task].seeds_of or task
+        return make_seeds(self.seeding, self.seed, named, self.episodes)
 
 
 class ProvidedInfo(Info, frozen=True, kw_only=True):

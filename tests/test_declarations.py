@@ -70,6 +70,7 @@ def test_other_names_are_refused(name):
         {"args": {"a": True, "b": 1, "c": 1.5, "d": "x", "e": None, "f": math.inf}},
         {"args": {"low": -(2**63), "high": 2**64 - 1}},
         {"args": MappingProxyType({"a": 1})},
+        {"seeds_of": "push"},
     ],
 )
 def test_allowed_tasks_cross_a_border(changes):
@@ -99,6 +100,8 @@ def test_allowed_tasks_cross_a_border(changes):
         ({"init_states": False}, "init_states must be a whole number from 0 to"),
         ({"success": "twice"}, "Task 'reach': success must be one of once, at_end, ever."),
         ({"success": True}, "success must be one of once, at_end, ever."),
+        ({"seeds_of": "a b"}, "A task cannot be called 'a b': "),
+        ({"seeds_of": 5}, "A task cannot be called 5: "),
         ({"args": None}, "Task 'reach': args must be a mapping."),
         ({"args": [("a", 1)]}, "args must be a mapping."),
         ({"args": {1: "a"}}, "args has the key 1, which is not plain text."),
@@ -140,6 +143,7 @@ def test_a_task_keeps_its_arguments_when_the_authors_change():
         {"suites": MappingProxyType({"near": (REACH,)})},
         {"suites": {"near": (REACH,), "far": (task(),)}},
         {"suites": {"near": (REACH,), "far": (PUSH,)}, "default": ("far",)},
+        {"suites": {"near": (task(name="again", seeds_of="reach"),), "far": (REACH,)}},
         {"episodes": 50, "memory_mb": 1, "reuse": "rebuild"},
         {"control_hz": 20},
         {"control_hz": 12.5},
@@ -175,6 +179,22 @@ def test_allowed_benchmarks_cross_a_border(changes):
         (
             {"suites": {"near": (REACH,), "far": (task(horizon=99),)}},
             "two different tasks are called 'reach'; names are unique in a benchmark.",
+        ),
+        (
+            {"suites": {"all": (task(seeds_of="rech"),)}},
+            (
+                "task 'reach' has seeds_of 'rech', which must be another task of the benchmark, "
+                "with seeds of its own."
+            ),
+        ),
+        ({"suites": {"all": (task(seeds_of="reach"),)}}, "'reach' has seeds_of 'reach', which"),
+        (
+            {
+                "suites": {
+                    "all": (PUSH, task(seeds_of="again"), task(name="again", seeds_of="push"))
+                }
+            },
+            "task 'reach' has seeds_of 'again', which must be another task",
         ),
         ({"default": ("far",)}, "default suite 'far' is not among its suites."),
         ({"default": "all"}, "default must be a tuple of suites."),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from support.run_json import MANIFEST, changed, info_of, places
+from support.run_json import MANIFEST, changed, info_of, places, without
 
 import envhub
 from envhub.errors import RunDirectoryError, UsageError
@@ -21,6 +21,8 @@ from envhub.run_info import (
     hash_protocol,
 )
 
+FORMER_PROTOCOL = "sha256:67cfeef33e4b35147d9b99273b31d5ef390e56c7144fe9755bda920102590cca"
+"""Of the manifest without its seeding, computed by the version of before."""
 LATENCY = LatencyInfo(calls=3, p50=0.1, p95=0.2, counts={"9": 3})
 OTHER = {str: "another", int: 77, float: 7.5, dict: {"other": "sha256:9"}, list: ["other"]}
 OTHER_OF = {
@@ -28,6 +30,7 @@ OTHER_OF = {
     "plan.instructions": {"elsewhere": ["Go."]},
     "benchmark.kind": "plugin",
     "plan.reuse": "rebuild",
+    "plan.seeding": "task",
     "plan.max_steps": 9,
     "runtime.key": "k",
     "policy.kind": "object",
@@ -50,7 +53,7 @@ def test_what_must_agree():
         *("benchmark.name", "benchmark.files", "benchmark.env_args", "benchmark.assets"),
         *("benchmark.plugins", "benchmark.conventions", "benchmark.lerobot_conventions"),
         "benchmark.env_var_hashes",
-        *("plan.seed", "plan.reuse", "runtime.packages"),
+        *("plan.seed", "plan.seeding", "plan.reuse", "runtime.packages"),
     }
     protocol = compared | {"benchmark.kind", "plan.episodes", "plan.instructions", "plan.tasks"}
     assert question("compare") == compared
@@ -183,6 +186,17 @@ def test_a_field_that_says_nothing_changes_no_hash():
     assert hash_protocol(info) != hash_protocol(info_of())
     said = [item.path for item in agreeing(info_of(), "protocol") if item.value in ({}, [], None)]
     assert "benchmark.conventions" in said
+
+
+def test_a_run_from_before_there_was_a_choice_of_seeds_keeps_its_protocol():
+    """The digest of a content as it was written then, computed by the formula of then."""
+    old = without("plan.seeding")
+    assert "seeds_of" not in old["plan"]["tasks"]["near"]
+    assert info_of(old).plan.seeding == "shared"
+    assert hash_protocol(info_of(old)) == hash_protocol(info_of()) == FORMER_PROTOCOL
+    own = changed("plan.tasks.near.seeds_of", "far")
+    assert info_of(own).to_json()["plan"]["tasks"]["near"]["seeds_of"] == "far"
+    assert hash_protocol(info_of(own)) != FORMER_PROTOCOL
 
 
 def test_a_time_that_is_none():

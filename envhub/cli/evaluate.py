@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -11,6 +11,7 @@ from envhub.arguments import MAX_PROCESSES
 from envhub.cli.experiment import evaluate_experiment, is_asked
 from envhub.cli.filming import film
 from envhub.cli.options import (
+    RenamedOption,
     WholeNumber,
     debug_option,
     env_arg_option,
@@ -26,20 +27,21 @@ from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
 from envhub.cli.show import check_requirements, show_run
 from envhub.declarations import MAX_HORIZON
 from envhub.errors import ExitCode, UsageError
-from envhub.evaluation.again import Consent
+from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
-from envhub.evaluation.controls import play_controls
 from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.evaluation.shard import parse_shard
 from envhub.options import Argument, Processes, SourceOptions
 from envhub.policies.find import read_policy
-from envhub.results.controls import parse_controls
+from envhub.results.baselines import parse_baselines
 from envhub.results.pictures import check_encoder
 from envhub.results.report.page import report
 from envhub.results.require import Requirement
 from envhub.results.run import Run
 from envhub.results.videos import first_episodes
+from envhub.seeding import Seeding
 
 
 @click.command("eval")
@@ -98,7 +100,17 @@ from envhub.results.videos import first_episodes
     help="Episodes per task.",
 )
 @click.option(
-    "--seed", type=WholeNumber(min=0), default=0, help="Seed of each task's first episode."
+    "--seed",
+    type=WholeNumber(min=0),
+    default=0,
+    help="Seed of the run, which those of the episodes are made of.",
+)
+@click.option(
+    "--seeding",
+    type=click.Choice(get_args(Seeding)),
+    show_default="task; as the run, with --continue",
+    help="task: each task has seeds of its own; shared: episode k has seed --seed + k in every "
+    "task, as in other loops.",
 )
 @click.option(
     "--max-steps",
@@ -142,9 +154,11 @@ from envhub.results.videos import first_episodes
     "Kubernetes' variables say.",
 )
 @click.option(
+    "--baselines",
     "--controls",
+    cls=RenamedOption,
     metavar="NAME,...",
-    callback=lambda _ctx, _param, text: () if text is None else parse_controls(text),
+    callback=lambda _ctx, _param, text: () if text is None else parse_baselines(text),
     help="Also play zero, random or policies of the benchmark, such as expert, in the same "
     "episodes.",
 )
@@ -237,7 +251,7 @@ def command(
             run = _start(request, watcher, continuing=continuing)
             if not watcher.interrupted:
                 watcher.finish()
-                play_controls(request, run, lambda name: _watch_control(name, quiet=quiet))
+                play_baselines(request, run, lambda name: _watch_baseline(name, quiet=quiet))
     except KeyboardInterrupt:
         watcher.finish()
         _show_resume(watcher)
@@ -249,9 +263,9 @@ def command(
         _show_resume(watcher)
         context.exit(ExitCode.INTERRUPTED)
     if videos is not None:
-        consent = Consent("replay", ref, request_options["env_args"], workers, options)
+        rerun_options = RerunOptions("replay", ref, request_options["env_args"], workers, options)
         try:
-            film(run, first_episodes(run, videos), consent, quiet=quiet or as_json)
+            film(run, first_episodes(run, videos), rerun_options, quiet=quiet or as_json)
         except KeyboardInterrupt:
             context.exit(ExitCode.INTERRUPTED)
         watcher.message(f"Report: {report(run).resolve()}")
@@ -290,9 +304,9 @@ def _request(
     )
 
 
-def _watch_control(name: str, *, quiet: bool) -> Watcher:
+def _watch_baseline(name: str, *, quiet: bool) -> Watcher:
     watcher = make_watcher(quiet=quiet)
-    watcher.progress(f"Playing {name} in the same episodes, as a control.")
+    watcher.progress(f"Playing {name} in the same episodes, as a baseline.")
     return watcher
 
 

@@ -142,7 +142,7 @@ class Watcher:
         self.stopping = False
         self._experiment = experiment
         self._quiet = quiet
-        self._announced = False
+        self._announced = self._stopped = False
         self._engines: dict[Cell, Engine] = {}
         self._planned: dict[Cell, int] = {}
         self._done: dict[Cell, int] = {}
@@ -184,9 +184,10 @@ class Watcher:
 
     def refresh(self) -> bool:
         """Print a line now and then; returns whether to stop."""
-        if self.stopping and not self._announced:
+        if self._stopped and not self._announced:
             self._announced = True
             self.message(None, "Finishing the episodes under way; press Ctrl-C again to stop now.")
+        self._stopped = self.stopping  # of which the engines are told after this
         now = time.monotonic()
         if not self._quiet and now - self._shown >= _LINE_EVERY:
             self._shown = now

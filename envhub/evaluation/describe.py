@@ -88,6 +88,7 @@ def foresee(request: EvalRequest, files: Mapping[str, Any], before: RunInfo) -> 
     plan = replace(
         before.plan,
         seed=request.seed,
+        seeding=before.plan.seeding if request.seeding is None else request.seeding,
         max_steps=request.max_steps,
         episodes=episodes,
         instructions=told,

@@ -106,7 +106,7 @@ def cell_request(
     limits = Limits(**asked.pop("timeout", {}))
     given = {
         name: asked[name]
-        for name in ("episodes", "max_steps", "retries", "max_errors", "env_args")
+        for name in ("episodes", "seeding", "max_steps", "retries", "max_errors", "env_args")
         if name in asked
     }
     if "runtime" in asked:
@@ -204,7 +204,7 @@ def _play(
         while active or (waiting and not stopping):
             stopping = onlooker.refresh()
             for player in active:
-                player.stopping = stopping
+                player.stop(stopping)
             if waiting and not stopping and _may_begin(active, places.count, overlap=overlap):
                 active.append(waiting.popleft())
                 active[-1].start()
@@ -285,6 +285,12 @@ class _Player(threading.Thread):
             self.outcome = continue_run(self._ask(), self.cell.directory, self)
         except BaseException as exc:
             self.outcome = exc
+
+    def stop(self, stopping: bool) -> None:  # noqa: FBT001
+        """Say whether to begin no more episodes."""
+        self.stopping = stopping
+        if stopping and self.engine is not None:
+            self.engine.stopping = True
 
     # The receiver of the run's progress, called in its thread
 

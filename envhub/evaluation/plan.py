@@ -1,7 +1,7 @@
 """Which episodes are run. Pure: the same request gives the same plan."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Literal
 
@@ -9,6 +9,7 @@ from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
 from envhub.records import Episode
 from envhub.run_info import MAX_EPISODES, PlanInfo, TaskInfo
+from envhub.seeding import DEFAULT_SEEDING, Seeding, make_seeds
 
 _MAX_SEED = 2**63 - 1
 """The largest that can be sent to a worker."""
@@ -25,6 +26,7 @@ class Plan:
     episodes: tuple[Episode, ...]
     per_task: int
     seed: int
+    seeding: Seeding
     max_steps: int | None
     instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The user's own texts, by task."""
@@ -44,11 +46,17 @@ class Plan:
             suites={suite: list(tasks) for suite, tasks in self.suites.items()},
             episodes=self.per_task,
             seed=self.seed,
+            seeding=self.seeding,
             max_steps=self.max_steps,
             reuse=reuse,
             instructions={task: list(texts) for task, texts in self.instructions.items()},
             tasks={
-                name: TaskInfo(horizon=t.horizon, success=t.success, init_states=t.init_states)
+                name: TaskInfo(
+                    horizon=t.horizon,
+                    success=t.success,
+                    init_states=t.init_states,
+                    seeds_of=t.seeds_of,
+                )
                 for name, t in self.tasks.items()
             },
         )
@@ -60,18 +68,20 @@ def make_plan(
     *,
     episodes: int | None = None,
     seed: int = 0,
+    seeding: Seeding = DEFAULT_SEEDING,
     max_steps: int | None = None,
     instructions: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Plan:
     """Plan the episodes of the chosen tasks.
 
-    Episode k of a task has seed `seed + k` and initial state `k mod n`, whatever its suite.
+    Episode k of a task has the task's k-th seed and initial state `k mod n`, whatever its suite.
 
     Args:
         benchmark: The benchmark of the tasks.
         chosen: The tasks by suite.
         episodes: Episodes per task; None: the benchmark's own number.
-        seed: Seed of the first episode of each task.
+        seed: The seed that those of the episodes are made of.
+        seeding: Whether each task has seeds of its own, or all have `seed`, `seed + 1`, ...
         max_steps: Horizon of every task; None: the tasks' own.
         instructions: The user's own texts, by task; episode k is told text `k mod n`.
     """
@@ -97,16 +107,17 @@ def make_plan(
     told = {name: texts for name, texts in (instructions or {}).items() if name in tasks}
     planned: list[Episode] = []
     for name, task in tasks.items():
-        for index in range(count):
+        for index, of_episode in enumerate(make_seeds(seeding, seed, task.seeds_of or name, count)):
             state = index % task.init_states if task.init_states else None
             number = len(planned)
-            planned.append(Episode(number, first_suite[name], name, index, seed + index, state))
+            planned.append(Episode(number, first_suite[name], name, index, of_episode, state))
     return Plan(
         suites={suite: tuple(task.name for task in listed) for suite, listed in chosen.items()},
         tasks={name: limited(task, max_steps) for name, task in tasks.items()},
         episodes=tuple(planned),
         per_task=count,
         seed=seed,
+        seeding=seeding,
         max_steps=max_steps,
         instructions=told,
     )
@@ -116,9 +127,7 @@ def limited(task: Task, max_steps: int | None) -> Task:
     """Return the task with another horizon, if one is given."""
     if max_steps is None:
         return task
-    return Task(
-        task.name, task.description, max_steps, task.init_states, task.success, dict(task.args)
-    )
+    return replace(task, horizon=max_steps)
 
 
 EVERY = "all"

@@ -81,6 +81,7 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
         tasks=tuple(f"{suite}/{task}" for suite, tasks in plan.suites.items() for task in tasks),
         episodes=plan.episodes,
         seed=plan.seed,
+        seeding=plan.seeding,
         max_steps=plan.max_steps,
         instructions={task: tuple(texts) for task, texts in plan.instructions.items()},
         env_args=benchmark.env_args,

@@ -144,6 +144,7 @@ def make_request(recipe: Recipe, asked: Reproducing, name: str) -> EvalRequest:
         tasks=tuple(run.tasks),
         episodes=asked.episodes or run.episodes,
         seed=run.seed,
+        seeding=run.seeding or "shared",  # other loops know nothing else
         max_steps=steps,
         env_args={**run.env, **asked.env_args},
         workers=asked.workers,
@@ -226,8 +227,6 @@ def _find_obstacles(recipe: Recipe, horizons: Mapping[str, frozenset[int]]) -> I
     if recipe.config:
         names = ", ".join(recipe.config)
         yield f"it needs config overrides, which EnvHub does not have ({names})"
-    if recipe.run.seeding == "task":
-        yield 'it needs seeding = "task", which EnvHub does not have'
     steps = recipe.run.max_steps
     if isinstance(steps, dict):
         for suite, own in horizons.items():
@@ -311,7 +310,7 @@ def find_differences(
         **request.env_args,
         **request.policy.args,
         "seed": request.seed,
-        "seeding": "shared",
+        "seeding": request.seeding,
     }
     return [
         *_replaced(recipe, asked),

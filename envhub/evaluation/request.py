@@ -16,6 +16,7 @@ from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
 from envhub.run_info import ShardInfo
+from envhub.seeding import Seeding
 from envhub.types import Batch
 
 
@@ -34,6 +35,8 @@ class EvalRequest:
     tasks: tuple[str, ...] = ()
     episodes: int | None = None
     seed: int = 0
+    seeding: Seeding | None = None
+    """None: as a run was begun; of a new one, seeds by task."""
     workers: int | None = None
     """None: as many as cores and free memory allow; 0: none, run everything in this process."""
     max_steps: int | None = None
@@ -48,7 +51,7 @@ class EvalRequest:
     options: SourceOptions = field(default_factory=SourceOptions)
     ignore_conventions: bool = False
     """Whether to run a policy that was trained with other conventions than the benchmark's."""
-    controls: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
     """Policies of EnvHub or of the benchmark that are to be played in the same episodes."""
     shard: ShardInfo | None = None
     """The share of the plan that is played here; None: all of it."""

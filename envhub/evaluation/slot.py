@@ -264,7 +264,7 @@ class Slot:
 
     def _from_memory(self, reply: QuickStepped) -> Stepped:
         """Read the full reply from the shared memory."""
-        number, reward, terminated, truncated, success = self._shared().outcome(0)
+        number, reward, terminated, truncated, success = self._shared().step_result(0)
         if number != reply.id or success >= len(SUCCESSES):
             reason = BrokenChannel("it answered a step that it never took")
             raise self.env.worker.broken(reason)

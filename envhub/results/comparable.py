@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from envhub.errors import RunDirectoryError, UsageError, one_line
+from envhub.results.repeat import repeat_command
 from envhub.run_info import RunInfo, agreeing, canonical
 from envhub.text import pluralize
 
@@ -122,8 +124,19 @@ def check_comparable(a: RunInfo, b: RunInfo) -> None:
     if differing:
         raise UsageError(
             f"The runs differ in {'; and in '.join(differing)}. --unpaired compares them all the "
-            "same, as different experiments."
+            f"same, as different experiments.{_advise_seeding(a, b)}"
         )
+
+
+def _advise_seeding(a: RunInfo, b: RunInfo) -> str:
+    """Return the sentence that leads to two runs of the same seeds, if theirs were made apart."""
+    if a.plan.seeding == b.plan.seeding:
+        return ""
+    plan = replace(b.plan, seed=a.plan.seed, seeding=a.plan.seeding)
+    command = repeat_command(replace(b, plan=plan))
+    if command is None:
+        return f" Evaluate B's policy with seeding={a.plan.seeding!r} for pairs."
+    return f" For pairs play B with the seeds of A: {command}"
 
 
 def describe_told_apart(a: RunInfo, b: RunInfo) -> str | None:

@@ -31,6 +31,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from envhub.arguments import MAX_PROCESSES, check_instructions, check_values
 from envhub.errors import UsageError
 from envhub.run_info import Episodes, Positive
+from envhub.seeding import Seeding
 
 MAX_CELLS = 10_000
 MOST_NAME = 60
@@ -48,6 +49,7 @@ class Options(Struct, frozen=True, kw_only=True):
     suites: _Names | UnsetType = UNSET
     tasks: _Names | UnsetType = UNSET
     episodes: Episodes | UnsetType = UNSET
+    seeding: Seeding | UnsetType = UNSET
     max_steps: Positive | UnsetType = UNSET
     instructions: _Texts | UnsetType = UNSET
     env_args: dict[str, Any] | UnsetType = UNSET
@@ -298,7 +300,7 @@ def _keys(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
 def _split(dotted: str) -> tuple[str, ...]:
     """Return the parts of a dotted key."""
     try:
-        left = tomllib.loads(f"{dotted} = 0")
+        left: Any = tomllib.loads(f"{dotted} = 0")
     except tomllib.TOMLDecodeError:  # a line of a text that goes over several
         return ()
     parts: list[str] = []

@@ -18,7 +18,7 @@ import math
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -66,21 +66,25 @@ class PlannedEpisodes:
     """The episodes of a plan as `run.json` has it. Each is made when it is asked for."""
 
     def __init__(self, plan: PlanInfo) -> None:
-        self._count, self._seed, self._tasks = plan.episodes, plan.seed, plan.tasks
+        self._plan = plan
         self._suites: dict[str, str] = {}
         for suite, tasks in plan.suites.items():
             for task in tasks:
                 self._suites.setdefault(task, suite)
         self._places = {task: place for place, task in enumerate(self._suites)}
+        self._seeds: dict[str, Sequence[int]] = {}
 
     def __getitem__(self, key: tuple[str, int], /) -> Episode:
         task, index = key
-        if task not in self._places or not 0 <= index < self._count:
+        count = self._plan.episodes
+        if task not in self._places or not 0 <= index < count:
             raise KeyError(key)
-        number = self._places[task] * self._count + index
-        states = self._tasks[task].init_states
+        if task not in self._seeds:
+            self._seeds[task] = self._plan.seeds(task)
+        number = self._places[task] * count + index
+        states = self._plan.tasks[task].init_states
         state = index % states if states else None
-        return Episode(number, self._suites[task], task, index, self._seed + index, state)
+        return Episode(number, self._suites[task], task, index, self._seeds[task][index], state)
 
 
 class Journal:

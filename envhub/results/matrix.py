@@ -14,6 +14,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from envhub.errors import RunDirectoryError, UnknownName, UsageError
+from envhub.records import EpisodeRecord
 from envhub.results.comparable import check_comparable
 from envhub.results.compare import ALPHA, Verdict, compare
 from envhub.results.experiment import Cell, Experiment
@@ -273,7 +274,7 @@ def _pool(group: Sequence[Entry]) -> _Pooled:
             return _Pooled(runs, None, _reason(exc))
         if set(other.run_info.plan.tasks) != set(first.run_info.plan.tasks):
             return _Pooled(runs, None, "the seeds played different tasks")
-    kept = {}
+    kept: dict[tuple[str, int, int | None], EpisodeRecord] = {}
     for place, run in enumerate(runs):
         offset = place * MAX_EPISODES  # so that no two seeds have an index in common
         for record in run.records():

@@ -64,7 +64,7 @@ def stratified(tallies: Sequence[Tally], confidence: float = 0.95) -> Interval:
         return Interval(0.0, 1.0, 0.0)
     count, rate = len(played), _mean_rate(played)
     if rate in (0.0, 1.0):
-        n_effective = count * count / sum(1 / n for _, n in played)
+        n_effective = count * count / sum(sorted(1 / n for _, n in played))
     else:
         n_effective = rate * (1 - rate) / _variance_of_mean(played, rate)
     return Interval(*_score_interval(rate, n_effective, confidence), n_effective)

@@ -22,6 +22,7 @@ seeds = [0, 50]
 
 [options]
 retries = 0
+seeding = "shared"
 
 [policies]
 expert = "expert"
@@ -153,7 +154,7 @@ def test_ctrl_c_finishes_what_is_under_way_and_a_second_one_stops(tmp_path):
     command = start("eval", path, "--out", out, "--workers", "1", "--quiet")
     wait_until(lambda: (gate / "near.1.waiting").exists())
     command.send_signal(signal.SIGINT)
-    time.sleep(0.2)
+    assert "Finishing the episodes under way" in command.stderr.readline()
     (gate / "near.1").unlink()
     answer = ended(command)
     assert answer.code == 130, answer

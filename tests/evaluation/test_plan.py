@@ -1,11 +1,14 @@
 """Which episodes are run: the same question gives the same plan."""
 
+from dataclasses import replace
+
 import pytest
 
 from envhub.declarations import Benchmark, Task
 from envhub.errors import UsageError
 from envhub.evaluation.plan import make_plan, select
 from envhub.records import Episode
+from envhub.results.journal import PlannedEpisodes
 
 A = Task("a", "do a", 10)
 B = Task("b", "do b", 20, init_states=3, success="at_end", args={"scene": "kitchen"})
@@ -20,7 +23,7 @@ def plan(suites=(), tasks=(), **options):
 
 
 def test_every_task_has_its_episodes():
-    made = plan(episodes=2, seed=5)
+    made = plan(episodes=2, seed=5, seeding="shared")
     assert made.episodes == (
         Episode(0, "early", "a", 0, 5, None),
         Episode(1, "early", "a", 1, 6, None),
@@ -38,7 +41,7 @@ def test_the_number_of_episodes_is_the_benchmarks_unless_said():
 
 
 def test_initial_states_come_in_turn_whatever_the_seed():
-    made = plan(tasks=("b",), episodes=7, seed=100)
+    made = plan(tasks=("b",), episodes=7, seed=100, seeding="shared")
     assert [episode.init_state for episode in made.episodes] == [0, 1, 2, 0, 1, 2, 0]
     assert [episode.seed for episode in made.episodes] == list(range(100, 107))
 
@@ -90,7 +93,29 @@ def test_questions_that_make_no_sense(options, problem):
 
 def test_the_largest_seed():
     top = 2**63 - 1 - 4
-    assert plan(seed=top).episodes[3].seed == top + 3
+    assert plan(seed=top, seeding="shared").episodes[3].seed == top + 3
+
+
+def test_tasks_have_seeds_of_their_own_unless_they_name_another():
+    again = replace(A, name="again", description="do a, please", seeds_of="a")
+    benchmark = Benchmark("letters", ":make", {"all": (B, again, A)})
+
+    def seeds(task, **options):
+        made = make_plan(benchmark, select(benchmark, tasks=(task,)), episodes=3, **options)
+        return [episode.seed for episode in made.episodes]
+
+    assert seeds("again") == seeds("a") != seeds("b")
+    assert seeds("a", seed=1) != seeds("a", seed=0)
+    assert seeds("a", seeding="shared") == seeds("b", seeding="shared") == [0, 1, 2]
+
+
+def test_run_json_says_the_same_seeds():
+    again = replace(A, name="again", seeds_of="a")
+    benchmark = Benchmark("letters", ":make", {"all": (A, B, again)})
+    for seeding in ("task", "shared"):
+        made = make_plan(benchmark, select(benchmark), seeding=seeding, seed=3)
+        planned = PlannedEpisodes(made.info("reset"))
+        assert all(planned[e.task, e.index] == e for e in made.episodes)
 
 
 @pytest.mark.parametrize("episodes", [10**9, 10**18, 500_001])

@@ -91,7 +91,7 @@ def ours(options: argparse.Namespace, policy: Still) -> float:
         envhub.evaluate(
             "libero", policy, tasks=[TASK], episodes=count, max_steps=options.steps,
             workers=WORKERS, env_args={"assets": str(libero.assets()), "size": options.size},
-            runtime="isolated", out=f"{place}/run",
+            runtime="isolated", seeding="shared", out=f"{place}/run",
         )  # fmt: skip
     first, last = policy.ends[WORKERS - 1], policy.ends[-1]
     return (count - WORKERS) * options.steps / (last - first)

@@ -69,8 +69,9 @@ def ours(slots: int, episodes: int, policy: Still) -> tuple[float, list[tuple[in
     with tempfile.TemporaryDirectory() as place:
         start = time.perf_counter()
         run = envhub.evaluate(
-            str(FILE), policy, episodes=slots * episodes, workers=slots, out=f"{place}/run"
-        )
+            str(FILE), policy, episodes=slots * episodes, workers=slots, seeding="shared",
+            out=f"{place}/run",
+        )  # fmt: skip
         seconds = time.perf_counter() - start
         return seconds, [(record.steps, bool(record.success)) for record in run.records()]
 

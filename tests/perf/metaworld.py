@@ -97,7 +97,16 @@ def bare(names: list[str], episodes: int) -> list[dict[str, Any]]:
 
 def ours(names: list[str], episodes: int) -> list[dict[str, Any]]:
     command = [str(Path(sys.executable).with_name("envhub")), "eval", "metaworld", "--quiet"]
-    command += ["--policy", "expert", "--episodes", str(episodes), "--workers", "2"]
+    command += [
+        "--policy",
+        "expert",
+        "--seeding",
+        "shared",
+        "--episodes",
+        str(episodes),
+        "--workers",
+        "2",
+    ]
     if len(names) < 50:
         command += ["--task", ",".join(names)]
     with tempfile.TemporaryDirectory() as place:

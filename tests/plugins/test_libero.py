@@ -492,7 +492,7 @@ def played(tmp_path_factory):
         patch.setenv("ENVHUB_LIBERO_ASSETS", str(libero.assets()))
         run = envhub.evaluate(
             "libero", policy, tasks=list(CHUNKS), episodes=2, workers=2, max_steps=LIMIT,
-            env_args={"size": libero.SIZE}, runtime="isolated",
+            env_args={"size": libero.SIZE}, runtime="isolated", seeding="shared",
             out=tmp_path_factory.mktemp("played") / "run",
         )  # fmt: skip
     return run, policy.seen

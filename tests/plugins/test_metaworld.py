@@ -242,7 +242,7 @@ def test_experts_play_as_in_meta_worlds_own_loop(tmp_path):
     own = [json.loads(line) for line in done.stdout.splitlines()]
     run = envhub.evaluate(
         "metaworld", "expert", tasks=names, episodes=episodes, workers=2, runtime="here",
-        out=tmp_path / "run",
+        seeding="shared", out=tmp_path / "run",
     )  # fmt: skip
     ours = [
         {
@@ -355,7 +355,7 @@ def test_frames_that_nobody_reads_change_nothing(tmp_path, own_frames):
     policy = Constant("pixels", chunk=4)
     envhub.evaluate(
         "metaworld", policy, tasks=["door-open-v3"], episodes=1, max_steps=8, workers=1,
-        env_args={"size": 96}, runtime="here", out=tmp_path / "run",
+        env_args={"size": 96}, runtime="here", seeding="shared", out=tmp_path / "run",
     )  # fmt: skip
     seen = [digest(frame) for frame in policy.seen["door-open-v3", 0]]
     assert seen == own_frames["corner2 96"][::4]

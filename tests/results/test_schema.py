@@ -39,6 +39,8 @@ OPTIONAL = {
     *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
     *(f"policy.{name}" for name in ("runtime", "processes")),
     *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
+    "plan.seeding",
+    *("plan.instructions", "policy.instructions", "shard", "parts", "machines"),
 }
 # What the user, the benchmark or the policy names: any key may be there, or none.
 NAMED = re.compile(
@@ -225,6 +227,8 @@ def declared(kind: Any, above: str = "") -> dict[str, str]:
         found[dotted] = words(annotation)
         while get_origin(annotation) is Annotated:
             annotation = get_args(annotation)[0]
+        if dotted in ("parts", "machines", "shard"):
+            continue  # their rows say what they hold
         args = get_args(annotation)
         for part in (annotation, *args, *(inner for arg in args for inner in get_args(arg))):
             if is_dataclass(part) or (isinstance(part, type) and issubclass(part, Info)):
@@ -276,7 +280,15 @@ def compare(content: dict[str, Any], described: dict[str, str], *absent: str) ->
 
 
 def test_run_json_is_documented():
-    assert documented("run.json") == declared(RunInfo)
+    """What lies in a shard, a part or a machine of theirs is told in one row."""
+    fields = declared(RunInfo)
+    told = {name for name in fields if name.startswith(("shard.", "parts.", "machines."))}
+    assert documented("run.json") == {name: fields[name] for name in fields if name not in told}
+    text = (DOCS / "runs.md").read_text(encoding="utf-8")
+    for name in told:
+        above, _, last = name.partition(".")
+        [row] = re.findall(rf"^\| `{above}` \|.*$", text, re.MULTILINE)
+        assert f"`{last}`" in row or "each as `machine`" in row, name
 
 
 def test_a_record_is_documented():
@@ -296,7 +308,7 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS)
+    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS, "plan.tasks.<task>.seeds_of")
     compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}

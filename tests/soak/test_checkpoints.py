@@ -105,7 +105,8 @@ def test_an_interrupted_run_is_resumed_with_other_numbers(alone, tmp_path):
     out = tmp_path / "run"
     question = (
         *("eval", WALK, "--policy", f"lerobot:{place}", "--policy-python", lerobot_python()),
-        *("--episodes", 6, "--workers", 2, "--policy-processes", 2, "--out", out),
+        *("--episodes", 6, "--seeding", "shared", "--workers", 2, "--policy-processes", 2),
+        *("--out", out),
         *("--timeout", f"start={PATIENT.start},act={PATIENT.act}"),
     )
     with ending(start(*question)) as command:

@@ -545,7 +545,9 @@ def in_a_program(directory: Path, env_file: str) -> dict[str, object]:
     except ContractError as exc:
         said = str(exc)
     noisy = envhub.load_lerobot_policy(str(directory / "diffusion"), rename={}, threads=1)
-    run = envhub.evaluate(place, noisy, episodes=6, workers=2, out=directory / "program-run")
+    run = envhub.evaluate(
+        place, noisy, episodes=6, workers=2, seeding="shared", out=directory / "program-run"
+    )
     taken = [np.load(run.directory / "actions" / f"{k}.npy") for k in SEEDS]
     np.savez(directory / "program-loop.npz", *np.stack(steps, axis=1))
     np.savez(directory / "program-run.npz", *taken)

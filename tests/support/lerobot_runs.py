@@ -55,7 +55,7 @@ def evaluate(checkpoint: Path | str, out: Path, ref: str = WALK, **more: Any) ->
         out=out,
         policy_python=lerobot_python(),
         limits=PATIENT,
-        **{"episodes": 6, **more},
+        **{"episodes": 6, "seeding": "shared", **more},
     )
 
 

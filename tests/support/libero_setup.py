@@ -115,7 +115,15 @@ def compare_frames(
     """How much what a policy is shown differs from the frames of MuJoCo 3.2.3, by task."""
     policy = Looker()
     envhub.evaluate(
-        "libero", policy, tasks=tasks, episodes=1, workers=1, max_steps=1, out=out, runtime=runtime
+        "libero",
+        policy,
+        tasks=tasks,
+        episodes=1,
+        workers=1,
+        max_steps=1,
+        out=out,
+        runtime=runtime,
+        seeding="shared",
     )
     return differences(policy.seen)
 

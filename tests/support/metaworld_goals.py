@@ -58,6 +58,7 @@ def check_goals(names: Sequence[str], place: Path) -> None:
     tasks = {task.name: task for task in suites()["mt50"] if task.name in names}
     alone, shared = Measuring(), Constant("environment_state")
     common = {"tasks": [*tasks], "episodes": 2, "max_steps": 1, "runtime": "here"}
+    common["seeding"] = "shared"
     envhub.evaluate("metaworld", alone, workers=1, out=place / "one", **common)
     envhub.evaluate("metaworld", shared, workers=2, seed=1, out=place / "two", **common)
     states = {key: rows[0] for key, rows in alone.seen.items()}

@@ -36,6 +36,7 @@ MANIFEST: dict[str, Any] = {
         "suites": {"short": ["near"], "long": ["far", "near"]},
         "episodes": 2,
         "seed": 0,
+        "seeding": "shared",
         "max_steps": None,
         "instructions": {},
         "reuse": "reset",

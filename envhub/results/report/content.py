@@ -10,7 +10,7 @@ from typing import Any
 
 from envhub.conventions import describe
 from envhub.records import EpisodeRecord
-from envhub.results.controls import read_controls
+from envhub.results.baselines import read_baselines
 from envhub.results.paste import (
     describe_outlier,
     describe_overridden,
@@ -18,6 +18,7 @@ from envhub.results.paste import (
     header,
     paste_line,
 )
+from envhub.results.repeat import repeat_command
 from envhub.results.report import details
 from envhub.results.report.drawing import CELL, histogram, kind, strip, whisker
 from envhub.results.run import Run
@@ -72,8 +73,9 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "protocol": protocol(run),
         "commands": commands(run),
         "videos": list_videos(records, filmed),
-        "controls": [
-            {"control": control, "axis": whisker(control.overall)} for control in read_controls(run)
+        "baselines": [
+            {"baseline": baseline, "axis": whisker(baseline.overall)}
+            for baseline in read_baselines(run)
         ],
         "data": {
             **data(info.plan, by_task),
@@ -210,7 +212,7 @@ def protocol(run: Run) -> list[tuple[str, str]]:
         ("Files", "\n".join(f"{name} {digest}" for name, digest in benchmark.files.items())),
         ("Arguments of the env", json.dumps(benchmark.env_args)),
         ("Episodes per task", str(plan.episodes)),
-        ("Seed", str(plan.seed)),
+        ("Seed", f"{plan.seed}, {plan.seeding}"),
         ("Horizon", ", ".join(map(str, horizons))),
         ("Success counts", ", ".join(rules)),
         *_conventions(info),
@@ -238,33 +240,15 @@ def commands(run: Run) -> list[tuple[str, str]]:
         ("Verify it", f"envhub verify {directory}"),
         ("Show it again", f"envhub show {directory}"),
     ]
-    info = run.run_info
-    policy, plan = info.policy, info.plan
-    if policy.kind == "object":
-        return shown
-    words = ["envhub", "eval", info.benchmark.ref, "--policy", policy.ref]
-    if policy.runtime is not None and policy.runtime.path:
-        words += ["--policy-python", policy.runtime.path]
-    if info.conventions.ignore:
-        words.append("--ignore-conventions")
-    for suite in plan.suites:
-        words += ["--suite", suite]
-    words += ["--episodes", str(plan.episodes), "--seed", str(plan.seed)]
-    if plan.max_steps is not None:
-        words += ["--max-steps", str(plan.max_steps)]
-    if plan.instructions:
-        words += ["--instructions", "FILE"]  # its content is in run.json
-    for option, args in (("--env-arg", info.benchmark.env_args), ("--policy-arg", policy.args)):
-        for name, value in args.items():
-            words += [option, f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
-    return [("Run it again", shlex.join(words)), *shown]
+    again = repeat_command(run.run_info)
+    return shown if again is None else [("Run it again", again), *shown]
 
 
 def data(plan: PlanInfo, by_task: Mapping[str, Sequence[EpisodeRecord]]) -> dict[str, Any]:
     """Return the episodes for the page's script, as short as it can be.
 
     Of each episode: index, kind, steps, return, how it ended, the step of its success, and the
-    number of its error. Seeds and initial states follow from the plan.
+    number of its error. Initial states follow from the plan, and seeds that all tasks share.
     """
     errors: list[str] = []
     tasks = []
@@ -285,7 +269,8 @@ def data(plan: PlanInfo, by_task: Mapping[str, Sequence[EpisodeRecord]]) -> dict
                 record.end[0],
             ]
             rows.append([*row, record.success_step or 0] + ([] if number is None else [number]))
-        tasks.append([name, plan.tasks[name].init_states, rows])
+        seeds = None if plan.seeding == "shared" else [record.seed for record in records]
+        tasks.append([name, plan.tasks[name].init_states, rows, seeds])
     return {"seed": plan.seed, "errors": errors, "tasks": tasks}
 
 

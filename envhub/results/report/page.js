@@ -2,7 +2,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const find = (id) => document.getElementById(id);
 const KINDS = { s: "succeeded", f: "failed", e: "ended by an error of the env", u: "success is not reported" };
-const tasks = new Map(data.tasks.map(([name, states, rows]) => [name, { states, rows }]));
+const tasks = new Map(data.tasks.map(([name, states, rows, seeds]) => [name, { states, rows, seeds }]));
 let shown = null;
 
 function open(name, index) {
@@ -12,7 +12,7 @@ function open(name, index) {
   const [episode, kind, steps, reward, , successStep, error] = task.rows[place];
   shown = { name, place };
   find("name").textContent = `${name}, episode ${episode}`;
-  const facts = [["Outcome", KINDS[kind]], ["Steps", steps], ["Return", reward], ["Seed", data.seed + episode]];
+  const facts = [["Outcome", KINDS[kind]], ["Steps", steps], ["Return", reward], ["Seed", task.seeds ? task.seeds[place] : data.seed + episode]];
   if (task.states) facts.push(["Initial state", episode % task.states]);
   if (successStep) facts.push(["First success after", `${successStep} steps`]);
   find("facts").replaceChildren(...facts.flatMap(([term, text]) => {

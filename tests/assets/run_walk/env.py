@@ -1,8 +1,8 @@
 """A walk along a line, in two suites, whose episodes can be steered from outside.
 
-`gate` is a directory. While `<task>.<seed>` is in it, that episode waits in its reset, and says so
-by making `<task>.<seed>.waiting`. With `<task>.<seed>.raise` there it raises, with
-`<task>.<seed>.exit` its process ends.
+`gate` is a directory. While `<task>.<episode>` is in it, that episode waits in its reset, and says
+so by making `<task>.<episode>.waiting`. With `<task>.<episode>.raise` there it raises, with
+`<task>.<episode>.exit` its process ends. The episode is found by its seed, of `--seed 0`.
 """
 
 import os
@@ -15,6 +15,7 @@ import numpy as np
 
 import envhub
 from envhub import Benchmark, Task
+from envhub.seeding import make_seeds
 
 
 @envhub.hookimpl
@@ -49,7 +50,9 @@ class Walk(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         if self._gate:
-            self._pass(self._gate / f"{self._name}.{seed}")
+            seeds = [*make_seeds("task", 0, self._name, 100)]
+            episode = seeds.index(seed) if seed in seeds else seed
+            self._pass(self._gate / f"{self._name}.{episode}")
         self._place = float(self.np_random.uniform(-0.1, 0.1))
         return self._look(), {}
 
