@@ -209,7 +209,7 @@ def evaluate(
         The run: its directory, `records()` and `summary()`.
 
     Raises:
-        UsageError: An argument cannot be meant; says what to give instead.
+        UsageError: Invalid argument; says what to give instead.
         ConventionsDiffer: The policy was made for other conventions than the benchmark has.
         ContractError: The benchmark or the policy breaks its contract.
     """

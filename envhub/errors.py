@@ -1,7 +1,7 @@
 """Every error that EnvHub raises on purpose, and the exit code that it ends a command with.
 
     EnvHubError
-    ├── UsageError                    2  what was asked cannot be meant
+    ├── UsageError                    2  invalid argument
     │   ├── InvalidReference          2  also a ValueError: the text names no benchmark
     │   ├── UnknownName               2  also a LookupError: no such benchmark, suite, task ...
     │   ├── UnpinnedReference         2  also a RuntimeError: a Hub reference that can change
@@ -60,7 +60,7 @@ class EnvHubError(Exception):
 
 
 class UsageError(EnvHubError):
-    """What was asked for cannot be meant."""
+    """An argument is invalid."""
 
     exit_code = ExitCode.USAGE
 

@@ -135,7 +135,7 @@ class WorkerSpec:
     env_args: Mapping[str, Argument]
     limits: Limits
     horizon: int | None = None
-    """For envs of the published contract: replaces their own."""
+    """For LeRobot-style `make_env` files: replaces their own."""
     interpreter: Interpreter = HERE
     """The interpreter that the worker runs on."""
     assets: tuple[LocalAsset, ...] = ()

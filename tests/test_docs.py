@@ -1,5 +1,6 @@
 """The documentation names everything that exists, and nothing that does not."""
 
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -21,8 +22,10 @@ def page(name: str) -> str:
     return (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
 
-def section(text: str, title: str) -> str:
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+def section(text: str, title: str, level: int = 2) -> str:
+    begin, end = "#" * level, f"#{{2,{level}}} "
+    pattern = rf"^{begin} {re.escape(title)}\n(.*?)(?=^{end}|\Z)"
+    found = re.search(pattern, text, re.DOTALL | re.MULTILINE)
     assert found, f"no section {title!r}"
     return found[1]
 
@@ -36,11 +39,13 @@ def test_every_hook_is_documented_with_its_signature(name: str):
     source = inspect.getsource(getattr(hookspecs, name))
     signature = re.search(r"def .*?:\n", source, re.DOTALL)
     assert signature
-    assert signature[0].strip() in section(page("hooks"), name)
+    assert signature[0].strip() in section(page("benchmarks"), name, level=3)
 
 
 def test_no_hook_is_documented_that_does_not_exist():
-    assert sorted(re.findall(r"^## (envhub_\w+)$", page("hooks"), re.MULTILINE)) == sorted(hooks())
+    assert sorted(re.findall(r"^### (envhub_\w+)$", page("benchmarks"), re.MULTILINE)) == sorted(
+        hooks()
+    )
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -62,7 +67,7 @@ def options(command: click.Command) -> list[str]:
 
 def test_no_command_is_documented_that_does_not_exist():
     titles = re.findall(r"^## (.+)$", page("commands"), re.MULTILINE)
-    assert sorted(titles) == sorted(COMMANDS)
+    assert sorted(titles) == sorted([*COMMANDS, "Exit codes"])
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
@@ -75,14 +80,76 @@ def test_help_has_an_example_and_the_group_shows_its_first_line(name: str):
 
 
 def test_every_exit_code_is_documented_and_no_other():
-    codes = re.findall(r"^\| (\d+) \|", page("exit-codes"), re.MULTILINE)
+    codes = re.findall(r"^\| (\d+) \|", section(page("commands"), "Exit codes"), re.MULTILINE)
     assert sorted(map(int, codes)) == sorted(ExitCode)
 
 
 def test_every_page_is_in_the_index():
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     pages = {path.stem for path in DOCS.glob("*.md")} - {"index"}
-    assert {name for name in pages if f"\n{name}\n" in index} == pages
+    assert set(re.findall(r"^- \[[^]]+\]\(([\w-]+)\.md\)", index, re.MULTILINE)) == pages
+
+
+TEXTS = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
+
+
+def outside_code(path: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+
+
+def anchors(path: Path) -> list[str]:
+    """The anchors of a page's headings, as forges and MyST make them."""
+    titles = re.findall(r"^#+ (.+)$", outside_code(path), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)|[`*]", r"\1", title).lower() for title in titles]
+    return [re.sub(r"[^\w\- ]", "", title).strip().replace(" ", "-") for title in plain]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file_and_a_heading(path: Path):
+    for text, target in re.findall(r"\[([^]]*)\]\(([^)\s]*)\)", outside_code(path)):
+        assert text, f"an empty link to {target} shows nothing on a forge"
+        place, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        led = (path.parent / place).resolve() if place else path
+        assert led.exists(), target
+        assert not anchor or anchors(led).count(anchor) == 1, target
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_pages_are_plain_markdown(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"^(```|:::)\{", text, re.MULTILINE), "a forge shows no directives"
+    lines = outside_code(path).splitlines()
+    long = [line for line in lines if len(line) > 100 and not re.match(r"\||    |!?\[|#", line)]
+    assert [line for line in long if len(re.sub(r"`[^`]+`|\]\([^)]*\)", "", line)) > 100] == []
+
+
+SHOWN = [
+    (path.name, *found)
+    for path in sorted(DOCS.glob("*.md"))
+    for found in re.findall(
+        r"^<!-- (examples/\S+) -->\n```\w+\n(.*?)^```$",
+        path.read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+]
+
+
+def test_code_that_a_page_shows_is_that_of_its_file():
+    assert len(SHOWN) >= 12
+    for page_name, place, code in SHOWN:
+        assert code == (DOCS / place).read_text(encoding="utf-8"), (page_name, place)
+
+
+def test_the_api_says_of_each_name_what_its_docstring_says():
+    rows = re.findall(r"^\| `([\w.]+)` \| (.*) \|$", page("api"), re.MULTILINE)
+    assert len(rows) > 30
+    for name, text in rows:
+        module, _, attribute = name.rpartition(".")
+        doc = inspect.getdoc(getattr(importlib.import_module(module), attribute))
+        assert doc is not None
+        assert " ".join(doc.split("\n\n")[0].split()) == text, name
 
 
 def test_the_readme_names_only_commands_that_exist():

@@ -345,7 +345,7 @@ CHECKS: tuple[Check, ...] = (
         (
             "runs-in-sandbox", "error", "The same episode runs in the sandbox.",
             "Nobody could evaluate it from the Hub without giving up protection.",
-            "Run `envhub check` with --debug, and see docs/sandbox.md for what is not allowed.",
+            "Run `envhub check` with --debug, and see docs/security.md for what is not allowed.",
         ),
     ),
     *_group(

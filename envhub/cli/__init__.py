@@ -45,7 +45,7 @@ COMMANDS = {
     "show": "Print the results of a run.",
     "trust": "Review code from the Hub and agree to run it at one commit.",
     "try": "Run one random episode and save a picture of its last frame.",
-    "verify": "Check whether a run's episodes go again as recorded.",
+    "verify": "Replay recorded episodes and compare them.",
 }
 # Commands whose names cannot be the names of modules.
 _MODULES = {"eval": "evaluate", "try": "try_episode"}

@@ -1,4 +1,4 @@
-"""`envhub verify`: whether a run's episodes go again as they were recorded."""
+"""`envhub verify`: replay recorded episodes and compare them."""
 
 import json
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ def command(
     options: RerunOptions,
     as_json: bool,
 ) -> None:
-    """Check whether RUN's files agree with each other, and its episodes go again as recorded.
+    """Replay recorded episodes of RUN and compare them; check its files first.
 
     First the files, without running anything. Then the recorded actions of a random sample are
     taken again on this machine, and every reward and flag is compared; so are those of the run's

@@ -1,4 +1,4 @@
-"""Whether recorded episodes go again as they were recorded."""
+"""Replay recorded episodes and compare them."""
 
 import random
 import secrets

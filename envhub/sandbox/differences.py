@@ -2,7 +2,7 @@
 
 All are compared with a current bubblewrap that an ordinary user starts. None of them can read the
 user's files, reach the network or change anything outside of its scratch directory.
-`docs/sandbox.md` has the same table, and `tests/sandbox/test_differences.py` shows each row.
+`docs/security.md` has the same table, and `tests/sandbox/test_differences.py` shows each row.
 """
 
 import os

@@ -43,13 +43,13 @@ class Load(_Message, frozen=True):
     plugins: tuple[str, ...] = ()
     """Further plugins whose hooks apply."""
     horizon: int | None = None
-    """For files of the published contract: replaces the horizons of their envs."""
+    """For LeRobot-style `make_env` files: replaces the horizons of their envs."""
     packages: bool = False
     """Whether to report which packages are installed."""
     spaces: bool = False
     """Whether to report which spaces the tasks declare."""
     declared: Benchmark | None = None
-    """For files of the published contract: what another worker has read from their envs."""
+    """For LeRobot-style `make_env` files: what another worker has read from their envs."""
     fatal: tuple[str, ...] = ()
     """The tasks whose envs ended the processes of other workers. They are not made here."""
 

@@ -1,4 +1,4 @@
-"""What envs of the published contract say about themselves: instruction, horizon, conventions.
+"""What the envs of a LeRobot-style file say: instruction, horizon, conventions.
 
 They are attributes, or methods without arguments, of the env or of an env that it wraps. Runs in
 the worker.

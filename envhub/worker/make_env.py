@@ -1,4 +1,4 @@
-"""Benchmarks of the published contract: env files with a function `make_env`.
+"""Benchmarks that are LeRobot-style `make_env` files.
 
 Runs in the worker.
 """
@@ -39,7 +39,7 @@ _UNKNOWN_HORIZON = 1
 
 
 class MakeEnvBenchmark:
-    """A benchmark of the published contract: `make_env(n_envs=1, use_async_envs=False[, cfg])`."""
+    """A LeRobot-style benchmark: `make_env(n_envs=1, use_async_envs=False[, cfg])`."""
 
     def __init__(
         self,
@@ -104,10 +104,10 @@ class MakeEnvBenchmark:
                 _close(env)
 
     def spaces(self, task: Task) -> None:
-        """Return None: only an env of the published contract knows its spaces."""
+        """Return None: only an env of such a file knows its spaces."""
 
     def converter(self, raw: AnySpace) -> Converter:
-        """The published contract knows no conversion of the benchmark's own."""
+        """Such a file has no conversion of the benchmark's own."""
         raise ContractError("The benchmark declares no conversion to LeRobot's format.")
 
     def _describe(self, fatal: Collection[str], announce: Callable[[str], None]) -> Benchmark:
@@ -175,7 +175,7 @@ class MakeEnvBenchmark:
         returned = call_make_env(self._make_env, self._env_args)
         arranged = arrange(returned, name=self._name)
         self._entries = {(s, t): e for s, tasks in arranged.items() for t, e in tasks.items()}
-        # Task names are unique in a suite for the published contract, in the benchmark for us.
+        # There task names are unique in a suite, here in the benchmark.
         count = Counter(short for _, short in self._entries)
         self._keys = {
             (suite, f"{suite}.{short}" if count[short] > 1 else short): (suite, short)

@@ -1,6 +1,6 @@
 """The env file that `envhub new --from` runs in a worker, to see what an env is like.
 
-A copy of this file is loaded as an env file of the published contract. Each env that it makes has
+A copy of this file is loaded as a LeRobot-style `make_env` file. Each env that it makes has
 the attributes `envhub_call`, the expression that makes another one, and `envhub_modules`, the
 modules that making it imported.
 """
@@ -25,7 +25,7 @@ _DRAWN = "rgb_array"
 
 def make_env(
     n_envs: int = 1,
-    use_async_envs: bool = False,  # noqa: FBT001, FBT002 - the published contract
+    use_async_envs: bool = False,  # noqa: FBT001, FBT002 - LeRobot's signature
     origin: str = "",
     name: str = "",
     drawn: bool = True,  # noqa: FBT001, FBT002 - from --env-arg

@@ -5,7 +5,7 @@ from support.needs import needs_bash, needs_sandbox
 from support.pages import agrees, commands_of, run_page
 from support.paths import DOCS
 
-PAGES = ("start", "evaluate", "lerobot")
+PAGES = ("start", "benchmarks")
 
 
 def check(page, place, expected=0, **more):

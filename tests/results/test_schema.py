@@ -192,7 +192,8 @@ def test_what_is_no_file_is_not_waited_for(tmp_path, name, make):
 
 def documented(title: str) -> dict[str, str]:
     """The type of each field, by its dotted name, in the table of a section of docs/runs.md."""
-    page = (DOCS / "runs.md").read_text(encoding="utf-8")
+    name = "rates.md" if title == "Rates" else "runs.md"
+    page = (DOCS / name).read_text(encoding="utf-8")
     section = re.search(
         rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE
     )

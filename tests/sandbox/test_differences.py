@@ -106,7 +106,7 @@ def test_without_a_sandbox_there_is_nothing_to_compare():
 
 
 def test_the_page_has_the_same_table():
-    text = (DOCS / "sandbox.md").read_text(encoding="utf-8")
+    text = (DOCS / "security.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (exposes|forbids) ([^|]+) \| ([^|]+) \| ([^|]*) \|$", text, re.M)
     assert rows == [(each.effect, each.name, each.text, condition(each)) for each in LANDLOCK]
 

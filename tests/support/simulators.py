@@ -1,4 +1,4 @@
-"""The env files of `docs/simulators.md`, evaluated on a machine without a display."""
+"""The env files of `docs/benchmarks.md`, evaluated on a machine without a display."""
 
 import os
 from pathlib import Path

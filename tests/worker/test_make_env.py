@@ -1,4 +1,4 @@
-"""Files of the published contract: how `make_env` is called, and what envs come of it."""
+"""LeRobot-style files: how `make_env` is called, and what envs come of it."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -176,7 +176,8 @@ def outlier_notes(policy: PolicyInfo) -> list[str]:
     found = policy.outliers
     said = [describe_outlier(outlier)[:_MOST_TEXT] for outlier in found[:_MOST_OUTLIERS]]
     more = len(found) - _MOST_OUTLIERS
-    return [*said, f"So are {more} more numbers of the state."] if more > 0 else said
+    counted = "1 more state value is" if more == 1 else f"{more} more state values are"
+    return [*said, f"{counted} out of range."] if more > 0 else said
 
 
 def groups(records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:

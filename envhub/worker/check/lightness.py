@@ -27,7 +27,7 @@ _GL = re.compile(r"/(lib(?:EGL|OSMesa|GLX|GLdispatch|GL|glfw)\.so[^/\n]*)")
 def inspect_listing(subject: Subject, notes: Notes) -> None:
     """Look at what loading the benchmark has imported; no env was made yet."""
     if subject.published:
-        notes.skip("listing-light", "A file of the published contract is read through its envs.")
+        notes.skip("listing-light", "A LeRobot-style file is read through its envs.")
         notes.judge(
             "success-declared",
             "The file says nowhere whether an episode may go on after success; EnvHub counts any "

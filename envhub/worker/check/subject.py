@@ -36,7 +36,7 @@ class Subject:
 
     @property
     def published(self) -> bool:
-        """Whether the file is of the published contract, which declares no tasks."""
+        """Whether it is a LeRobot-style `make_env` file, which declares no tasks."""
         return isinstance(self.loaded, MakeEnvBenchmark)
 
     def make(self) -> AnyEnv:

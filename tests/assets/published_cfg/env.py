@@ -1,4 +1,4 @@
-"""The published contract with a `cfg` that must be given."""
+"""A LeRobot-style file with a `cfg` that must be given."""
 
 import gymnasium as gym
 

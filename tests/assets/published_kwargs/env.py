@@ -1,4 +1,4 @@
-"""The published contract with further arguments of any name."""
+"""A LeRobot-style file with further arguments of any name."""
 
 import gymnasium as gym
 

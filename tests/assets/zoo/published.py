@@ -1,4 +1,4 @@
-"""The published contract: it cannot say how successes count."""
+"""A LeRobot-style file: it cannot say how successes count."""
 
 from .point import HORIZON, Point
 
