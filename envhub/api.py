@@ -360,7 +360,10 @@ def verify(
     *,
     episodes: int | None = SAMPLE,
     tasks: Iterable[str] = (),
-    policy: bool = False,
+    policy: bool | str = False,
+    policy_args: Mapping[str, Argument] | None = None,
+    policy_python: str | Path | None = None,
+    fresh: int | None = None,
     seed: int | None = None,
     workers: int | None = None,
     benchmark: str | Path | None = None,
@@ -373,7 +376,11 @@ def verify(
         run: The run, or its directory.
         episodes: How many episodes to play again, chosen by chance; None: all.
         tasks: Only these; none: all.
-        policy: Whether to let the run's policy choose the actions again, too.
+        policy: Whether to let the run's policy choose the actions again, too; for a run of somebody
+            else the policy as text, as for `--policy`, which is compared with what the run says.
+        policy_args: With a policy as text: the arguments of its factory.
+        policy_python: With a policy as text: an interpreter for its process.
+        fresh: Episodes per task that the policy plays on new seeds, to compare the rates.
         seed: Chooses the episodes; None: a new one.
         workers: Worker processes; None: as many as cores and free memory allow.
         benchmark: The benchmark, for a run of somebody else; yours is found by what it says.
@@ -390,12 +397,19 @@ def verify(
     request = VerifyRequest(
         None if episodes is None else check_whole("episodes", episodes, 1),
         check_names("tasks", tasks),
-        check_flag("policy", policy),
+        bool(policy) if isinstance(policy, str) else check_flag("policy", policy),
         None if seed is None else check_whole("seed", seed, 0),
+        None if fresh is None else check_whole("fresh", fresh, 1),
     )
     directory = run.directory if isinstance(run, Run) else Path(run)
     count = None if workers is None else check_whole("workers", workers, 1)
     rerun_options = _rerun_options("verify", benchmark, env_args, source, count)
+    if isinstance(policy, str):
+        named = read_policy(policy, check_values("policy_args", policy_args))
+        python = _interpreter(policy_python)
+        rerun_options = replace(rerun_options, policy=named, policy_python=python)
+    elif policy_args or policy_python is not None:
+        raise UsageError("policy_args and policy_python need a policy that is named, as text.")
     return verify_run(directory, request, rerun_options, _Callbacks())
 
 

@@ -179,8 +179,16 @@ class TaskInfo(Info, frozen=True, kw_only=True, omit_defaults=True):
     horizon: Positive
     success: Literal["once", "at_end", "ever"]
     init_states: Count
+    description: str = ""
+    """The instruction; of an env that says another in an episode, its record has that one. It
+    follows from the benchmark's code, which must agree."""
     seeds_of: Name | None = None
     """The task whose seeds it shares."""
+
+    @property
+    def rules(self) -> dict[str, Any]:
+        """What changes an episode, as plain data."""
+        return {key: value for key, value in to_builtins(self).items() if key != "description"}
 
 
 class PlanInfo(Info, frozen=True, kw_only=True):
@@ -209,7 +217,15 @@ class PlanInfo(Info, frozen=True, kw_only=True):
         Literal["reset", "rebuild"],
         Agree("resume", "compare", "protocol", words="reuse of envs"),
     ]
-    tasks: Annotated[dict[Name, TaskInfo], Agree("resume", "protocol", words="task")]
+    tasks: Annotated[
+        dict[Name, TaskInfo],
+        Agree(
+            "resume",
+            "protocol",
+            words="task",
+            read=lambda of: {name: task.rules for name, task in of.tasks.items()},
+        ),
+    ]
 
     def __post_init__(self) -> None:
         if set(self.order) != set(self.tasks):

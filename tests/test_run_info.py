@@ -85,6 +85,15 @@ def test_each_field_is_asked_for_what_it_says(path):
         check_comparable(info_of(), other)
 
 
+def test_instructions_are_recorded_and_follow_from_the_code():
+    """So that runs from before they were recorded are continued, and compared with later ones."""
+    before, now = info_of(without("plan.tasks.near.description")), info_of()
+    assert now.plan.tasks["near"].description == "Go near."
+    check_same(before, now, Path("run"))
+    check_comparable(before, now)
+    assert hash_protocol(before) == hash_protocol(now)
+
+
 def test_prose_and_tests_do_not_count():
     prose = "README.md readme LICENSE LICENSE-MIT.txt pkg/NOTICE CITATION.cff pyproject.toml"
     tests = "tests/test_env.py pkg/tests/data.npz conftest.py tox.ini .github/workflows/ci.yml"

@@ -2,17 +2,26 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
 
-from envhub.cli.options import WholeNumber, debug_option, json_option, local_path, rerun_options
+from envhub.cli.options import (
+    WholeNumber,
+    debug_option,
+    json_option,
+    local_path,
+    parse_args,
+    rerun_options,
+)
 from envhub.cli.progress import make_watcher, signals_like_ctrl_c
 from envhub.errors import ExitCode, UsageError, one_line
 from envhub.evaluation.judge import ORDER, Verdict
 from envhub.evaluation.rerun import RerunOptions
-from envhub.evaluation.verify import SAMPLE, Verification, VerifyRequest, verify_run
+from envhub.evaluation.verify import SAMPLE, Fresh, Verification, VerifyRequest, verify_run
+from envhub.options import Argument
+from envhub.policies.find import read_policy
 
 _SHOWN = 12
 """Episodes that are named, the worst first."""
@@ -30,7 +39,28 @@ _MOST_TEXT = 400
     help="Episodes to play again, chosen by chance; of those with errors as many more.",
 )
 @click.option("--task", "tasks", multiple=True, metavar="NAME", help="Only this task. Repeatable.")
-@click.option("--policy", is_flag=True, help="Let the run's policy choose the actions again, too.")
+@click.option(
+    "--policy",
+    is_flag=False,
+    flag_value="",
+    metavar="[P]",
+    help="Let the policy choose the actions again, too: the one that you name, or the run's own.",
+)
+@click.option(
+    "--policy-arg",
+    "policy_args",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
+    help="Argument of the policy that you name. Repeatable.",
+)
+@click.option("--policy-python", metavar="PATH", help="Interpreter of the policy that you name.")
+@click.option(
+    "--fresh",
+    type=WholeNumber(min=1),
+    metavar="N",
+    help="Let the policy play N new episodes per task, on seeds drawn here, and compare the rates.",
+)
 @click.option("--seed", type=WholeNumber(min=0), help="Chooses the episodes.  [default: a new one]")
 @rerun_options
 @json_option
@@ -43,7 +73,10 @@ def command(
     *,
     episodes: int | None,
     tasks: tuple[str, ...],
-    policy: bool,
+    policy: str | None,
+    policy_args: dict[str, Argument],
+    policy_python: str | None,
+    fresh: int | None,
     seed: int | None,
     options: RerunOptions,
     as_json: bool,
@@ -53,16 +86,23 @@ def command(
     First the files, without running anything. Then the recorded actions of a random sample are
     taken again on this machine, and every reward and flag is compared; so are those of the run's
     baselines. That shows what these actions score in this benchmark, not who chose them: --policy
-    lets the policy choose again.
+    lets the policy choose again. Of a run of somebody else you name the policy, too, and it is
+    compared with what the run says. --fresh finds what no file shows: the best of many seeds.
 
     \b
     Examples:
         envhub verify runs/my_env-20260101-120000
         envhub verify result --episodes all --policy
         envhub verify from_somebody --benchmark owner/repo@<commit> --trust-remote-code
+        envhub verify from_somebody --benchmark ./my_env --policy ./policy.py --fresh 20
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     watcher = make_watcher(quiet=as_json)
-    request = VerifyRequest(episodes, tasks, policy, seed)
+    if not policy and (policy_args or policy_python is not None):
+        raise UsageError("--policy-arg and --policy-python need --policy P: name the policy, too.")
+    request = VerifyRequest(episodes, tasks, policy is not None, seed, fresh)
+    if policy:
+        named = read_policy(policy, policy_args)
+        options = replace(options, policy=named, policy_python=policy_python)
     context.with_resource(signals_like_ctrl_c())
     found = verify_run(directory, request, options, watcher)
     if as_json:
@@ -97,6 +137,8 @@ def _describe(found: Verification) -> Iterator[str]:
     if found.policy is not None:
         same = sum(each.verdict == "identical" for each in found.policy)
         yield f"The policy chose the same again in {same} of {len(found.policy)} episodes."
+    if found.fresh is not None:
+        yield _describe_fresh(found.fresh)
     if found.machine:
         yield f"The machines differ: {'; '.join(found.machine)}."
 
@@ -121,6 +163,25 @@ def _limits(found: Verification) -> Iterator[str]:
         yield f"{_count(found.policy_errors)} failed by an error of the policy: not checked."
     if not found.complete:
         yield f"{_count(found.planned - len(found.episodes))} without a record could hide failures."
+
+
+def _describe_fresh(fresh: Fresh) -> str:
+    lost = f", {_count(fresh.lost)} lost to errors of the env" if fresh.lost else ""
+    begin = f"{_count(fresh.episodes)} of each task on new seeds, from {fresh.seed}{lost}:"
+    found = fresh.found
+    if found is None:
+        return f"{begin} nothing to compare, for no success is reported."
+    said = {
+        "reproduced": "the run's rate is reproduced",
+        "lower": "the policy succeeds less often than the run says",
+        "higher": "the policy succeeds more often than the run says",
+        "undecided": "the rates do not contradict each other, and do not confirm it",
+    }[found.verdict]
+    interval = f"[{100 * found.ci_low:.1f}, {100 * found.ci_high:.1f}]"
+    return (
+        f"{begin} {said}. {found.measured:.1%} here, {found.claimed:.1%} in the run, difference "
+        f"{100 * found.difference:+.1f} points {interval}, {found.confidence:.0%} interval."
+    )
 
 
 def _count(number: int) -> str:
@@ -151,6 +212,7 @@ def _content(found: Verification) -> dict[str, object]:
         "sample_seed": found.sample_seed,
         "episodes": [asdict(each) for each in found.episodes],
         "policy": None if found.policy is None else [asdict(each) for each in found.policy],
+        "fresh": None if found.fresh is None else asdict(found.fresh),
         "baselines": {name: _content(baseline) for name, baseline in found.baselines.items()},
     }
 

@@ -23,6 +23,8 @@ BEGINS_OTHERWISE = "it begins with another observation than recorded"
 """The reason of an episode whose first observation, or initial state, is not the recorded one."""
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-9
 """How far rewards of equivalent episodes are apart; other kernels of OpenBLAS gave 2e-16."""
+_ACTION = 1e-3
+"""How far actions of one policy are apart on two machines; batches of 8 rows gave 1e-5."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,44 @@ def judge(
         return found
     reason = ". ".join(filter(None, (BEGINS_OTHERWISE, found.reason)))
     return replace(found, verdict="drifted", reason=reason)
+
+
+def judge_actions(
+    found: Verdict,
+    recorded: EpisodeRecord,
+    again: EpisodeRecord,
+    recorded_actions: Array | None,
+    actions: Array | None,
+) -> Verdict:
+    """Compare also what a policy chose: where rewards are sparse, other actions score the same.
+
+    Args:
+        found: The verdict of the episode's steps.
+        recorded: The episode as it was recorded.
+        again: The same one as the policy played it again.
+        recorded_actions: The actions of the first.
+        actions: Those of the second.
+    """
+    if found.verdict not in ("drifted", "equivalent") or recorded_actions is None:
+        return found
+    step = _first_other_action(recorded_actions, actions)
+    if step == 1 and _begins_as_recorded(recorded, again):
+        reason = "the policy saw the same, and its first action is another one"
+        return replace(found, verdict="different", reason=reason, step=1)
+    if step is not None and found.verdict == "equivalent":
+        reason = f"the policy acts otherwise from step {step} on"
+        return replace(found, verdict="drifted", reason=reason, step=step)
+    return found
+
+
+def _first_other_action(recorded: Array, actions: Array | None) -> int | None:
+    """Return the first step whose action is not the same but for the last digits."""
+    if actions is None or recorded.shape[1:] != actions.shape[1:]:
+        return 1
+    count = min(len(recorded), len(actions))
+    pairs = (part[:count].reshape(count, -1).astype(np.float64) for part in (recorded, actions))
+    close = np.isclose(*pairs, rtol=_ACTION, atol=_ACTION, equal_nan=True).all(axis=1)
+    return None if close.all() else int(np.argmin(close)) + 1
 
 
 def _begins_as_recorded(recorded: EpisodeRecord, again: EpisodeRecord) -> bool:

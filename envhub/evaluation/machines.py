@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
-from envhub.run_info import BenchmarkInfo, MachineInfo, RunInfo
+from envhub.run_info import BenchmarkInfo, MachineInfo, PolicyRuntimeInfo, RunInfo
 
 
 def compare_machines(recorded: RunInfo, here: RunInfo) -> Iterable[str]:
@@ -16,6 +16,7 @@ def compare_machines(recorded: RunInfo, here: RunInfo) -> Iterable[str]:
     for name in sorted({*packages, *ours}):
         if packages.get(name) != ours.get(name):
             yield f"{name} {packages.get(name, 'none')} recorded, {ours.get(name, 'none')} here"
+    yield from _compare_policy(recorded.policy.runtime, here.policy.runtime)
     if recorded.runtime.python != here.runtime.python:
         yield f"Python {recorded.runtime.python} recorded, {here.runtime.python} here"
 
@@ -28,6 +29,18 @@ def _compare_machine(recorded: MachineInfo | None, here: MachineInfo | None) -> 
         old, new = getattr(recorded, name), getattr(here, name)
         if old != new and None not in (old, new):
             yield f"{name} {_words(old)} recorded, {_words(new)} here"
+
+
+def _compare_policy(
+    recorded: PolicyRuntimeInfo | None, here: PolicyRuntimeInfo | None
+) -> Iterable[str]:
+    """Compare the packages of the policy's process, if the policy itself acts."""
+    if recorded is None or here is None:
+        return
+    for name in sorted({*recorded.packages, *here.packages}):
+        old, new = (runtime.packages.get(name, "none") for runtime in (recorded, here))
+        if old != new:
+            yield f"{name} of the policy {old} recorded, {new} here"
 
 
 def _compare_plugins(recorded: BenchmarkInfo, here: BenchmarkInfo) -> Iterable[str]:

@@ -55,6 +55,7 @@ class Plan:
                     horizon=t.horizon,
                     success=t.success,
                     init_states=t.init_states,
+                    description=t.description,
                     seeds_of=t.seeds_of,
                 )
                 for name, t in self.tasks.items()

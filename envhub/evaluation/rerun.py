@@ -1,7 +1,8 @@
 """A recorded run prepared once more, so that its episodes can be drawn or checked.
 
 The door is that of resuming: only a `run.json` with this user's seal decides what is executed. For
-any other run the user names the benchmark, and the run is compared with it.
+any other run the user names the benchmark, and the policy if it is to act, and the run is compared
+with them.
 """
 
 import shlex
@@ -20,13 +21,13 @@ from envhub.evaluation.describe import foresee
 from envhub.evaluation.prepare import Prepared, obtain_policy, prepare
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.options import Argument, SourceOptions
-from envhub.policies.kinds import InProgram
+from envhub.policies.kinds import InProgram, PolicyKind
 from envhub.records import EpisodeRecord
 from envhub.results.arrays import read_arrays
-from envhub.results.comparable import check_same
+from envhub.results.comparable import check_same, shorten
 from envhub.results.journal import check_directory
 from envhub.results.run import Run
-from envhub.run_info import RunInfo
+from envhub.run_info import RunInfo, agreeing, canonical
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
 from envhub.types import Batch
@@ -46,6 +47,10 @@ class RerunOptions:
     """The arguments of the benchmark that is named."""
     workers: int | None = None
     source: SourceOptions = field(default_factory=SourceOptions)
+    policy: PolicyKind | None = None
+    """The policy that the user names; None: the run's own, which needs this user's seal."""
+    policy_python: str | None = None
+    """The interpreter of the policy that is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,12 @@ def recorded_actions(directory: Path, number: int) -> Array:
 
 @contextmanager
 def prepare_rerun(
-    run: Run, options: RerunOptions, watcher: Watcher, *, policy: Any = None
+    run: Run,
+    options: RerunOptions,
+    watcher: Watcher,
+    *,
+    policy: Any = None,
+    fresh: tuple[int, int] | None = None,
 ) -> Iterator[Rerun]:
     """Load the benchmark of a run again, as the run was begun.
 
@@ -105,45 +115,62 @@ def prepare_rerun(
         run: The run.
         options: What the user says about it.
         watcher: Receives messages.
-        policy: A policy object; None: the run's own policy.
+        policy: A policy object; None: the policy that the user names, or the run's own.
+        fresh: A seed and a number of episodes per task, for episodes that the run does not have.
 
     Raises:
-        RunDirectoryError: The run does not carry this user's seal, and no benchmark is named or
-            its own policy is to act; or the benchmark is another one now.
+        RunDirectoryError: The run does not carry this user's seal, and the benchmark, or the policy
+            that is to act, is not named; or one of them is another one than in the run.
     """
-    before = run.run_info
-    request = _request(run, options, own_policy=policy is None)
+    before, named = run.run_info, policy is None and options.policy is not None
+    request = _request(run, options, own_policy=policy is None and not named)
     if policy is not None:
         request = replace(request, policy=InProgram(policy), policy_python=None)
+    elif options.policy is not None:
+        python = options.policy_python
+        request = replace(request, policy=options.policy, policy_python=python)
+    if fresh is not None:
+        request = replace(request, seed=fresh[0], episodes=fresh[1])
     ref = before.benchmark.reference if options.benchmark is None else options.benchmark
     source = find_source(ref, request.options, message=watcher.message)
     files = identify(source)
-    request = obtain_policy(request, before, watcher)
-    own = policy is None
+    request = obtain_policy(request, None if named else before, watcher)
+    own = policy is None and not named
     begun = recorded.with_variable_hashes(
         _with_installed_files(before, files),
         request.options.env_vars,
         others=options.benchmark is not None,
     )
     check_same(begun, _asked(foresee(request, files, begun), begun, own=own), run.directory)
+    if named:
+        _check_identity(begun, foresee(request, files, begun), run.directory)
     with tempfile.TemporaryDirectory(prefix="envhub-rerun-") as place:
         logs = Path(place)
         prepared = prepare(request, source, files, logs, watcher)
         try:
             begun = recorded.with_keys_of_today(begun, prepared)
             check_same(begun, _asked(prepared.info, begun, own=own), run.directory)
+            if named:  # a name of the benchmark, and one that is installed, are now told apart
+                _check_identity(begun, prepared.info, run.directory)
             yield Rerun(run, prepared, logs)
         finally:
             prepared.close()
 
 
-def check_seal(run: Run, options: RerunOptions) -> None:
+def check_seal(run: Run, options: RerunOptions, *, acts: bool = False) -> None:
     """Refuse a run that may not decide what is executed, its policy and its interpreter too.
+
+    Args:
+        run: The run.
+        options: What the user says about it.
+        acts: Whether its policy is to act.
 
     Raises:
         RunDirectoryError: It does not carry this user's seal.
     """
     words = ["envhub", options.command, str(run.directory), "--benchmark", "REF"]
+    if acts:
+        words += ["--policy", "P"]
     recorded.check_seal(run.info, run.directory, shlex.join(words))
 
 
@@ -151,7 +178,7 @@ def _request(run: Run, options: RerunOptions, *, own_policy: bool) -> EvalReques
     directory, given = run.directory, options.source
     check_directory(directory)
     if own_policy or options.benchmark is None:
-        check_seal(run, options)
+        check_seal(run, options, acts=own_policy)
     request = recorded.request_of(
         run.run_info, directory, trust_remote_code=given.trust_remote_code
     )
@@ -178,7 +205,35 @@ def _asked(now: RunInfo, before: RunInfo, *, own: bool) -> RunInfo:
         before: What it says.
         own: Whether the run's own policy acts.
     """
-    return changed(now, runtime=before.runtime, policy=now.policy if own else before.policy)
+    plan = changed(now.plan, seed=before.plan.seed, episodes=before.plan.episodes)
+    policy = now.policy if own else before.policy
+    return changed(now, runtime=before.runtime, plan=plan, policy=policy)
+
+
+def _check_identity(before: RunInfo, now: RunInfo, directory: Path) -> None:
+    """Refuse a policy that is not the one of which a run says that it acted.
+
+    Its interpreter is not part of that: whether other packages act otherwise is in question.
+
+    Raises:
+        RunDirectoryError: It is another one; says in what.
+    """
+    old, new = (
+        {
+            item.words: item.value
+            for item in agreeing(info.policy, "resume", "policy.")
+            if not item.path.startswith("policy.runtime.")
+        }
+        for info in (before, now)
+    )
+    for words in {**old, **new}:
+        if canonical(old.get(words)) != canonical(new.get(words)):
+            raise RunDirectoryError(
+                f"The policy that you name is not the one of {directory}: its {words} is "
+                f"{shorten(new.get(words))}, and the run says {shorten(old.get(words))}. Name the "
+                "policy with the --policy-arg that the run claims; if that cannot be, the run is "
+                "not what it says."
+            )
 
 
 def _with_installed_files(info: RunInfo, files: Mapping[str, Any]) -> RunInfo:

@@ -10,7 +10,15 @@ import numpy as np
 
 from envhub.errors import RunDirectoryError, UnknownName
 from envhub.evaluation.consistency import find_contradiction, find_problems
-from envhub.evaluation.judge import AGAIN, ORDER, Verdict, VerdictName, find_denied_repeats, judge
+from envhub.evaluation.judge import (
+    AGAIN,
+    ORDER,
+    Verdict,
+    VerdictName,
+    find_denied_repeats,
+    judge,
+    judge_actions,
+)
 from envhub.evaluation.machines import compare_machines
 from envhub.evaluation.recorded import check_policy_is_named
 from envhub.evaluation.request import Watcher
@@ -20,13 +28,34 @@ from envhub.records import EpisodeRecord
 from envhub.results.arrays import Arrays, read_arrays
 from envhub.results.baselines import baseline_directory, baseline_names
 from envhub.results.journal import check_directory
+from envhub.results.reproduction import Reproduction, judge_claim
 from envhub.results.run import Run, open_run
 from envhub.results.seal import is_sealed
 from envhub.results.statistics import most_false
+from envhub.results.summary import summarize
+from envhub.run_info import MAX_EPISODES
 from envhub.wire.values import Array
 
 SAMPLE = 50
 """Episodes that are played again unless the user gives another number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What the policy did in episodes whose seeds the verifier drew."""
+
+    seed: int
+    episodes: int
+    """Per task."""
+    lost: int = 0
+    """Episodes that an error of the env ended."""
+    found: Reproduction | None = None
+    """The run's rate compared with theirs; None if one of them has no successes to compare."""
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the run's rate is shown to be another one."""
+        return self.found is not None and self.found.verdict in ("lower", "higher")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +89,8 @@ class Verification:
     """Episodes that failed by an error of the policy, which no actions show."""
     baselines: Mapping[str, "Verification"] = field(default_factory=dict)
     """Of the baselines, by their names."""
+    fresh: Fresh | None = None
+    """What the policy did in episodes that the run does not have; None: it was not asked to."""
 
     @property
     def ok(self) -> bool:
@@ -71,6 +102,7 @@ class Verification:
             not self.problems
             and not any(each.verdict in bad for each in verdicts)
             and all(baseline.ok for baseline in self.baselines.values())
+            and (self.fresh is None or not self.fresh.contradicts)
         )
 
     @property
@@ -108,6 +140,8 @@ class VerifyRequest:
     """Whether the policy is to choose the actions again."""
     seed: int | None = None
     """Chooses the episodes; None: one that nobody knew when the run was made."""
+    fresh: int | None = None
+    """Episodes per task that the policy plays on seeds of the verifier; None: none."""
 
 
 def verify_run(
@@ -141,6 +175,9 @@ def verify_run(
     seed = secrets.randbits(32) if request.seed is None else request.seed
     request = replace(request, seed=seed)
     found = _verify(run, request, options, watcher, on_checked)
+    if request.fresh is not None and not found.problems and not found.count("tampered"):
+        fresh = _play_fresh(run.keep_records(), request, options, watcher, on_checked)
+        found = replace(found, fresh=fresh)
     count = 0 if found.problems or found.count("tampered") else request.episodes
     of_baseline = replace(request, policy=False, episodes=count)
     baselines = {
@@ -210,8 +247,8 @@ def _verify(
     sample = _Sample({n: each for n, each in chosen.items() if verdicts[n] is None}, kept)
     if found.problems or found.count("tampered") or not sample.chosen:
         return found
-    if request.policy:
-        check_seal(run, options)
+    if request.policy and options.policy is None:
+        check_seal(run, options, acts=True)
         check_policy_is_named(run.run_info, run.directory)
     played, machine, by_policy = _play_sample(
         run, sample, options, watcher, on_checked, policy=request.policy
@@ -225,6 +262,48 @@ def _verify(
         checked=len(sample.ended),
         unconfirmed=lost - sum(each.reason == AGAIN for each in played.values()),
     )
+
+
+def _play_fresh(
+    run: Run,
+    request: VerifyRequest,
+    options: RerunOptions,
+    watcher: Watcher,
+    on_checked: Callable[[int, int], object],
+) -> Fresh:
+    """Let the policy play episodes that whoever made the run could not choose."""
+    assert request.fresh is not None
+    if options.policy is None:
+        check_seal(run, options, acts=True)
+        check_policy_is_named(run.run_info, run.directory)
+    drawn = random.Random(f"fresh {request.seed}")  # noqa: S311 - as secret as the seed
+    seed = drawn.randrange(2**31 - MAX_EPISODES)
+    records: list[EpisodeRecord] = []
+    with prepare_rerun(run, options, watcher, fresh=(seed, request.fresh)) as rerun:
+        plan = rerun.prepared.plan
+        episodes = tuple(
+            each for each in plan.episodes if not request.tasks or each.task in request.tasks
+        )
+
+        def on_record(record: EpisodeRecord, _actions: Array | None, _steps: Array | None) -> None:
+            records.append(record)
+            on_checked(len(records), len(episodes))
+
+        play(rerun.prepared, episodes, rerun.logs, on_record)
+    claimed, measured = (
+        {
+            line.task: (line.successes, line.n)
+            for line in summarize(each, run.suites).tasks
+            if line.successes is not None and line.n
+        }
+        for each in (run.records(), records)
+    )
+    both = [task for task in claimed if task in measured]
+    found = None
+    if both:
+        found = judge_claim([claimed[task] for task in both], [measured[task] for task in both])
+    lost = sum(not record.counts for record in records)
+    return Fresh(seed, request.fresh, lost, found)
 
 
 def draw(
@@ -339,6 +418,7 @@ def _play_sample(
     if not policy or not ended:
         return played, machine, () if policy else None
     with prepare_rerun(run, options, watcher) as rerun:
+        machine = tuple(compare_machines(run.run_info, rerun.prepared.info))
         return played, machine, tuple(_play_again(rerun, ended, sample.kept, count).values())
 
 
@@ -355,10 +435,11 @@ def _play_again(
     verdicts: dict[int, Verdict] = {}
     records: list[EpisodeRecord] = []
 
-    def on_record(record: EpisodeRecord, _actions: Array | None, steps: Array | None) -> None:
-        stored = kept[record.number].steps
+    def on_record(record: EpisodeRecord, actions: Array | None, steps: Array | None) -> None:
+        stored, then = kept[record.number], recorded[record.number]
         records.append(record)
-        verdicts[record.number] = judge(recorded[record.number], record, stored, steps)
+        found = judge(then, record, stored.steps, steps)
+        verdicts[record.number] = judge_actions(found, then, record, stored.actions, actions)
         on_checked()
 
     # Where errors are recorded, they are no reason to give up.

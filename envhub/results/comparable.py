@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from envhub.errors import RunDirectoryError, UsageError, one_line
@@ -88,12 +87,13 @@ def _difference(words: str, old: Any, new: Any, directory: Path) -> RunDirectory
         words, old, new = f"{words} {one_line(key)}", old.get(key), new.get(key)
     advice = "Give the same" if words.startswith("--") else "Restore it"
     return RunDirectoryError(
-        f"The {words} that {directory} was begun with is {_short(old)}, and now it is "
-        f"{_short(new)}. {advice}, or start a new run in another directory."
+        f"The {words} that {directory} was begun with is {shorten(old)}, and now it is "
+        f"{shorten(new)}. {advice}, or start a new run in another directory."
     )
 
 
-def _short(value: object) -> str:
+def shorten(value: object) -> str:
+    """Return a value as a line of an error shows it."""
     if value is None:
         return "none"
     text = one_line(value if isinstance(value, str) else json.dumps(value))
@@ -115,7 +115,7 @@ def check_comparable(a: RunInfo, b: RunInfo) -> None:
         if value != second[path]
     ]
     common = [task for task in a.plan.tasks if task in b.plan.tasks]
-    own = [{task: to_builtins(info.plan.tasks[task]) for task in common} for info in (a, b)]
+    own = [{task: info.plan.tasks[task].rules for task in common} for info in (a, b)]
     if own[0] != own[1]:
         differing.append(_describe("task", *own))
     told = [{task: info.plan.instructions.get(task) for task in common} for info in (a, b)]

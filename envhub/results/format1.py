@@ -90,10 +90,7 @@ def _files(model: Any) -> dict[str, Any]:
 def hash_protocol(info: RunInfo) -> str:
     """Hash what must be equal for two runs to be comparable, as format 1 did."""
     benchmark, plan = info.benchmark, info.plan
-    tasks = {
-        name: {"horizon": t.horizon, "success": t.success, "init_states": t.init_states}
-        for name, t in plan.tasks.items()
-    }
+    tasks = {name: task.rules for name, task in plan.tasks.items()}
     declared = {
         "assets": benchmark.assets,
         "conventions": benchmark.conventions,

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from support.browser import Browser
+from support.forgery import load_arrays
 from support.manifests import write_run
 from support.needs import axe_script, needs_axe, needs_chromium
 from support.replays import REPLAYED, make_recorded
@@ -29,9 +30,9 @@ def browser(tmp_path_factory):
 def page(browser, tmp_path):
     """Opens a page about a run written by hand, as on a desk."""
 
-    def go(place="", **tasks):
+    def go(place="", change=lambda info: None, **tasks):
         tasks = tasks or {"near": "1101p0", "far": "111111"}
-        path = report(write_run(tmp_path / "run", **tasks))
+        path = report(write_run(tmp_path / "run", change, **tasks))
         browser.resize(1200, 900)
         browser.media(prefers_color_scheme="light")
         browser.open(path.as_uri() + place)
@@ -129,6 +130,65 @@ def test_filters(page):
     assert visible_tasks(browser) == ["near", "far"]
 
 
+def fifty(info):
+    info["plan"]["episodes"] = 50
+
+
+def listed(browser):
+    cells = "document.querySelectorAll('#list th')"
+    return browser.run(f"[...{cells}].map((cell) => cell.textContent)")
+
+
+def choose(browser, box, value):
+    browser.run(
+        f"(() => {{ const box = document.getElementById({box!r}); box.value = {value!r}; "
+        "box.dispatchEvent(new Event('input')); })()"
+    )
+
+
+def test_episodes_are_filtered_and_walked_through(page):
+    browser = page(change=fifty, near="1101p0" + "1" * 44, far="01")
+    assert listed(browser) == ["near, 2", "near, 4", "near, 5", "far, 0"]
+    assert browser.run("document.getElementById('count').textContent") == "4 of 52 episodes"
+    browser.click_on("#list tr:nth-child(3) a")
+    assert shown(browser) == "near, episode 5"
+    browser.click_on("#next")
+    assert shown(browser) == "far, episode 0"
+    assert browser.run("document.getElementById('next').disabled")
+    browser.press("Escape")
+    choose(browser, "outcome", "s")
+    choose(browser, "which", "FAR")
+    assert listed(browser) == ["far, 1"]
+    choose(browser, "which", "")
+    assert len(listed(browser)) == 20
+    browser.click_on("#more")
+    assert len(listed(browser)) == 48
+    browser.click_on("#filmed")
+    assert listed(browser) == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_long_names_hide_no_number_and_no_strip(browser, tmp_path, width):
+    """As LIBERO's: a name of 75 characters beside 50 episodes."""
+    name = "LIVING_ROOM_SCENE5_put_the_white_mug_on_the_left_plate_and_put_it_back_then"
+
+    def named(info):
+        info["plan"]["tasks"] = {name: info["plan"]["tasks"]["near"]}
+        info["plan"] |= {"suites": {"s": [name]}, "episodes": 50}
+
+    browser.resize(width, 900)
+    browser.open(report(write_run(tmp_path / "run", named, **{name: "110" * 16 + "11"})).as_uri())
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    for part in (".task .strip", ".task td.number", ".task th"):
+        box = browser.run(
+            f"(() => {{ const b = document.querySelector({part!r}).getBoundingClientRect(); "
+            "return [b.left, b.right, b.width]; })()"
+        )
+        assert 0 <= box[0] < box[1] <= width, part
+        assert part != ".task .strip" or box[2] == 300
+    assert browser.complaints() == []
+
+
 def test_the_line_is_copied_or_selected(page):
     browser = page()
     browser.click_on("#copy")
@@ -149,6 +209,16 @@ def test_rewards_and_a_traceback(browser, tmp_path):
     )
     drawn = browser.run("document.getElementById('line-of-rewards').getAttribute('d')")
     assert drawn.count("L") == failed.steps - 1
+    numbers = load_arrays(run.directory, failed.number)[0].reshape(failed.steps, -1).shape[1]
+    lines = browser.run("document.querySelectorAll('#acting > svg path').length")
+    assert lines == numbers + 1, "one for each number, and that of the step"
+    choose(browser, "step", "3")
+    assert browser.run("document.getElementById('at').textContent").startswith(
+        f"3 of {failed.steps}, reward about -"
+    )
+    place = 256 * 2 / (failed.steps - 1)
+    moved = browser.run("document.querySelector('.cursor').getAttribute('d')")
+    assert moved == f"M{place:.1f} 0V64"
 
 
 def test_a_video_plays(browser, tmp_path):
@@ -167,6 +237,12 @@ def test_a_video_plays(browser, tmp_path):
         assert browser.run(f"{video}.duration") == pytest.approx(10 / 8 + 1, abs=0.3)
         browser.run(f"{video}.muted = true, {video}.play()")
         browser.until(f"{video}.currentTime > 0.1")
+        browser.run(f"{video}.pause()")
+        choose(browser, "step", "9")
+        browser.until(f"!{video}.seeking && document.getElementById('step').value === '9'")
+        assert browser.run(f"{video}.currentTime") == pytest.approx(9.5 / 8, abs=0.13)
+        choose(browser, "speed", "4")
+        assert browser.run(f"{video}.playbackRate") == 4
         said = browser.run("document.getElementById('replayed').textContent")
         assert said.startswith("Replayed differently from step 41")
         browser.run("document.getElementById('video').focus()")

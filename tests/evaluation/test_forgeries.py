@@ -7,6 +7,7 @@ import json
 import shutil
 import warnings
 
+import numpy as np
 import pytest
 from msgspec import structs
 from support.forgery import (
@@ -23,8 +24,10 @@ from support.forgery import (
 from support.replays import REPLAYED, make_recorded
 
 import envhub
+from envhub.declarations import Benchmark, Task
 from envhub.errors import RunDirectoryError
 from envhub.evaluation.judge import AGAIN, BEGINS_OTHERWISE
+from envhub.evaluation.plan import make_plan
 from envhub.results.run import open_run
 from envhub.results.schema import parse_run
 from envhub.results.seal import key_path
@@ -351,6 +354,139 @@ class TestPolicy:
         found = envhub.verify(run, policy=True)
         assert not found.ok
         assert found.policy[0].verdict in ("drifted", "different")
+
+
+class TestStrangers:
+    """The reader names the policy; a run of somebody else never says what is executed."""
+
+    @pytest.fixture
+    def pushed(self, tmp_path):
+        """A run of a policy that wins often; its rate is as often as it pushes."""
+        return push(tmp_path, by=0.9, episodes=20)
+
+    def test_the_policy_itself(self, pushed):
+        key_path().unlink()
+        named = {"benchmark": pushed[0], "policy": pushed[1], "policy_args": {"by": 0.9}}
+        found = envhub.verify(pushed[2], **named, episodes=5, fresh=30)
+        assert (found.ok, len(found.policy)) == (True, 5)
+        assert {each.verdict for each in found.policy} == {"identical"}
+        assert not found.fresh.contradicts
+        assert found.fresh.found.measured > 0.6
+
+    @pytest.mark.parametrize(
+        ("forge", "named", "words"),
+        [
+            (lambda info: None, {"policy": "zero"}, "its kind of policy|its policy is zero"),
+            (lambda info: None, {}, "its --policy-arg is {}, and the run says"),
+            (lambda info: info.update(ref="zero", kind="builtin", path=None), {}, "its policy is"),
+            (
+                lambda info: info.update(sha256="0" * 64),
+                {"policy_args": {"by": 0.9}},
+                "policy's file",
+            ),
+        ],
+    )
+    def test_another_one(self, tmp_path, pushed, forge, named, words):
+        change_manifest(pushed[2].directory, lambda info: forge(info["policy"]))
+        key_path().unlink()
+        named = {"benchmark": pushed[0], "policy": pushed[1], **named}
+        with pytest.raises(
+            RunDirectoryError, match=f"^The policy that you name is not .*({words})"
+        ):
+            envhub.verify(pushed[2].directory, **named)
+
+    def test_nothing_that_the_run_says_is_executed(self, tmp_path, pushed):
+        """Neither its policy, nor the interpreter of its policy."""
+        marker = tmp_path / "marker"
+        evil = tmp_path / "evil.py"
+        evil.write_text(f"open({str(marker)!r}, 'w')\n")
+        change_manifest(pushed[2].directory, lambda info: info["policy"].update(path=f"{evil}:run"))
+        key_path().unlink()
+        with pytest.raises(RunDirectoryError, match=r"--benchmark REF --policy P$"):
+            envhub.verify(pushed[2].directory, benchmark=pushed[0], policy=True)
+        with pytest.raises(RunDirectoryError, match=r"--benchmark REF --policy P$"):
+            envhub.verify(pushed[2].directory, benchmark=pushed[0], fresh=1)
+        with pytest.raises(RunDirectoryError, match="its policy is make_policy of a file"):
+            envhub.verify(pushed[2].directory, benchmark=pushed[0], policy=pushed[1])
+        assert not marker.exists()
+
+    def test_a_run_that_is_made_up_whole(self, pushed):
+        """Played by a better policy, under the name of a weaker one."""
+        change_manifest(pushed[2].directory, lambda info: info["policy"]["args"].update(by=0.3))
+        key_path().unlink()
+        named = {"benchmark": pushed[0], "policy": pushed[1], "policy_args": {"by": 0.3}}
+        assert envhub.verify(pushed[2].directory, benchmark=pushed[0]).ok
+        found = envhub.verify(pushed[2].directory, **named, fresh=30)
+        assert not found.ok
+        assert {each.verdict for each in found.policy} == {"different"}
+        assert (found.fresh.found.verdict, found.fresh.contradicts) == ("lower", True)
+
+    def test_the_best_of_many_seeds(self, tmp_path):
+        """Every episode is genuine, so that only fresh ones tell."""
+        place, policy, run = push(tmp_path, by=0.5, episodes=20, seed=best_seed(0.5, 20))
+        rate = run.summary().overall.rate
+        assert rate >= 0.75
+        key_path().unlink()
+        named = {"benchmark": place, "policy": policy, "policy_args": {"by": 0.5}}
+        assert envhub.verify(run.directory, **named, episodes=5).ok
+        found = envhub.verify(run.directory, **named, episodes=5, fresh=100, seed=1)
+        assert (found.ok, found.count("identical"), found.count("not checked")) == (False, 5, 15)
+        assert (found.fresh.found.verdict, found.fresh.found.claimed) == ("lower", rate)
+
+
+def push(tmp_path, *, by, **options):
+    place, policy = tmp_path / "luck", tmp_path / "push.py"
+    place.mkdir()
+    (place / "env.py").write_text(LUCK)
+    policy.write_text(PUSH)
+    run = envhub.evaluate(
+        place, str(policy), policy_args={"by": by}, workers=1, out=tmp_path / "run", **options
+    )
+    return place, str(policy), run
+
+
+def best_seed(rate, episodes):
+    """The seed by which most of a run's episodes go well, of 3,000."""
+    task = Task("one", "push", horizon=4)
+    benchmark = Benchmark("luck", ":Luck", {"all": (task,)})
+
+    def successes(seed):
+        plan = make_plan(benchmark, {"all": (task,)}, episodes=episodes, seed=seed)
+        draws = [np.random.default_rng(each.seed).random() for each in plan.episodes]
+        return sum(draw < rate for draw in draws)
+
+    return max(range(3000), key=successes)
+
+
+LUCK = """
+import gymnasium as gym
+import numpy as np
+
+import envhub
+
+
+@envhub.hookimpl
+def envhub_benchmarks():
+    tasks = (envhub.Task("one", "push", horizon=4),)
+    yield envhub.Benchmark("luck", ":Luck", {"all": tasks}, memory_mb=64)
+
+
+class Luck(gym.Env):
+    observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+    action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, task):
+        pass
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.luck = np.random.default_rng(seed).random()
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        won = bool(self.luck < action[0])
+        return np.zeros(1, np.float32), 0.0, True, False, {"is_success": won}
+"""
 
 
 class TestControls:

@@ -38,6 +38,7 @@ OPTIONAL = {
     *(f"policy.{name}" for name in ("path", "sha256", "imports", "args", "files", "provided")),
     *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
     *(f"policy.{name}" for name in ("runtime", "processes")),
+    *(f"plan.tasks.{name}.description" for name in ("near", "far")),
     *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
     "plan.seeding",
     *("plan.instructions", "policy.instructions", "shard", "parts", "machines"),

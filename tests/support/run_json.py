@@ -41,7 +41,8 @@ MANIFEST: dict[str, Any] = {
         "instructions": {},
         "reuse": "reset",
         "tasks": {
-            name: {"horizon": 5, "success": "once", "init_states": 0} for name in ("near", "far")
+            name: {"horizon": 5, "success": "once", "init_states": 0, "description": f"Go {name}."}
+            for name in ("near", "far")
         },
     },
     "policy": {

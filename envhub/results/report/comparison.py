@@ -11,9 +11,10 @@ from envhub.results.compare import Comparison, TaskComparison, compare
 from envhub.results.conclusion import conclude, p_value, points
 from envhub.results.paste import describe_policy
 from envhub.results.report.content import describe_strip
-from envhub.results.report.drawing import CELL, strip
+from envhub.results.report.drawing import strip, strip_size
 from envhub.results.report.templates import render_page
 from envhub.results.run import Run
+from envhub.text import pluralize
 
 
 def render_comparison(a: Run, b: Run, page: Path, *, paired: bool = True) -> str:
@@ -33,19 +34,32 @@ def render_comparison(a: Run, b: Run, page: Path, *, paired: bool = True) -> str
     policies = [describe_policy(run.run_info.policy) for run in (a, b)]
     episodes = max(run.run_info.plan.episodes for run in (a, b))
     words = ["envhub", "compare", str(a.directory), str(b.directory)]
+    over = f"mean over {pluralize(len(found.tasks), 'task')}"
+    if len(found.tasks) == 1:
+        over = "of episodes succeed"
+    rates = found.rate_a, found.rate_b
     return render_page(
         "comparison.html",
+        script="comparison.js",
         title=f"{policies[1]} compared with {policies[0]}",
         benchmark=a.run_info.benchmark.ref,
         policy_a=policies[0],
         policy_b=policies[1],
-        run_a=str(a.directory),
-        run_b=str(b.directory),
-        page_a=_page_of(a, page),
-        page_b=_page_of(b, page),
+        sides=[
+            {
+                "name": name,
+                "policy": policy,
+                "rate": rate,
+                "words": over,
+                "run": str(run.directory),
+                "page": _page_of(run, page),
+            }
+            for name, policy, rate, run in zip("AB", policies, rates, (a, b), strict=True)
+        ],
+        interval_of_difference=f"{points(found.ci_low)} to {points(found.ci_high)}",
         sentences=conclude(found, None),
         tasks=_tasks(found, a.records(), b.records()),
-        width=CELL * episodes,
+        size=strip_size(episodes),
         difference=points(found.difference),
         p=p_value(found.p),
         commands=[
@@ -69,10 +83,12 @@ def _task(
         "rate_b": task.rate_b,
         "a": _strip(task.task, a),
         "b": _strip(task.task, b),
+        "gap": task.rate_b - task.rate_a,
         "difference": points(task.rate_b - task.rate_a),
         "only_a": "" if task.only_a is None else task.only_a,
         "only_b": "" if task.only_b is None else task.only_b,
         "p": p_value(task.p),
+        "p_exact": task.p,
         "p_holm": "" if task.p_holm is None else p_value(task.p_holm),
     }
 

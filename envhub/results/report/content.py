@@ -1,6 +1,8 @@
 """What a report says, as plain data for its template. Pure."""
 
+import itertools
 import json
+import re
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from envhub.conventions import describe
-from envhub.records import EpisodeRecord
+from envhub.records import EpisodeError, EpisodeRecord
 from envhub.results.baselines import read_baselines
 from envhub.results.paste import (
     describe_outlier,
@@ -20,7 +22,7 @@ from envhub.results.paste import (
 )
 from envhub.results.repeat import repeat_command
 from envhub.results.report import details
-from envhub.results.report.drawing import CELL, histogram, kind, strip, whisker
+from envhub.results.report.drawing import histogram, kind, strip, strip_size, whisker
 from envhub.results.run import Run
 from envhub.results.summary import Line
 from envhub.run_info import PlanInfo, PolicyInfo, RunInfo
@@ -61,9 +63,9 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "incomplete": f"{len(records)} of {planned} episodes" if len(records) < planned else None,
         "line": paste_line(info, summary),
         "suites": [_suite(line, run, by_task, summary.tasks) for line in summary.suites],
-        "width": CELL * info.plan.episodes,
+        "size": strip_size(info.plan.episodes),
         "bars": histogram(records, max(horizons, default=1)),
-        "horizon": max(horizons, default=0),
+        "horizons": (min(horizons, default=0), max(horizons, default=0)),
         "notes": [
             *notes(records, info.plan),
             *latency_notes(info.policy),
@@ -104,25 +106,32 @@ def _suite(
     by_task: Mapping[str, list[EpisodeRecord]],
     tasks: Sequence[Line],
 ) -> dict[str, Any]:
-    names = run.suites[str(line.suite)]
+    names, planned = run.suites[str(line.suite)], run.run_info.plan.tasks
     lines = {task.task: task for task in tasks}
     return {
         "line": line,
         "axis": whisker(line),
-        "tasks": [_task(lines[name], by_task[name]) for name in names],
+        "tasks": [_task(lines[name], by_task[name], planned[name].description) for name in names],
     }
 
 
-def _task(line: Line, records: Sequence[EpisodeRecord]) -> dict[str, Any]:
+def _task(line: Line, records: Sequence[EpisodeRecord], instruction: str) -> dict[str, Any]:
     steps = [record.success_step for record in records if record.success_step is not None]
     return {
         "line": line,
+        "instruction": "" if _says(str(line.task), instruction) else instruction,
         "axis": whisker(line),
         "strip": strip(records),
         "label": describe_strip(records),
         "steps": f"{median(steps):g}" if steps else "",
         "failures": sum(kind(record) != "success" for record in records),
     }
+
+
+def _says(name: str, instruction: str) -> bool:
+    """Whether a name has the words of an instruction itself, as LIBERO's have."""
+    words = [" ".join(re.findall(r"[a-z0-9]+", text.lower())) for text in (instruction, name)]
+    return words[0] in words[1]
 
 
 def describe_strip(records: Sequence[EpisodeRecord]) -> str:
@@ -192,7 +201,10 @@ def groups(records: Sequence[EpisodeRecord]) -> list[dict[str, Any]]:
             "name": name,
             "count": len(each),
             "example": each[0].error.message[:_MOST_TEXT] if each[0].error else None,
-            "episodes": [(record.task, record.episode) for record in each[:_LISTED]],
+            "tasks": [
+                (task, [record.episode for record in listed])
+                for task, listed in itertools.groupby(each[:_LISTED], key=lambda r: r.task)
+            ],
             "more": max(0, len(each) - _LISTED),
         }
         for name, each in sorted(found.items(), key=lambda item: -len(item[1]))
@@ -248,31 +260,52 @@ def commands(run: Run) -> list[tuple[str, str]]:
 def data(plan: PlanInfo, by_task: Mapping[str, Sequence[EpisodeRecord]]) -> dict[str, Any]:
     """Return the episodes for the page's script, as short as it can be.
 
-    Of each episode: index, kind, steps, return, how it ended, the step of its success, and the
-    number of its error. Initial states follow from the plan, and seeds that all tasks share.
+    Of each task: its name, instruction and number of initial states; then by episode a letter for
+    its kind (a space: not played). Of those that were played, in order: steps, returns and seeds (a
+    number if all are the same; of seeds the first if the others follow it). By episode the step
+    of its first success where that is not the last one, and the number of its error.
     """
-    errors: list[str] = []
+    errors: dict[str, int] = {}
     tasks = []
-    for name, records in by_task.items():
-        rows = []
+    for name, recorded in by_task.items():
+        records = sorted(recorded, key=lambda record: record.episode)
+        kinds = [" "] * (records[-1].episode + 1 if records else 0)
+        won: dict[int, int] = {}
+        failed: dict[int, int] = {}
         for record in records:
-            number = None
-            if record.error is not None and len(errors) < _MOST_ERRORS:
-                error = record.error
-                text = f"{error.type} in the {error.where} at step {error.step}: {error.message}"
-                errors.append(text[:_MOST_TEXT])
-                number = len(errors) - 1
-            row = [
-                record.episode,
-                kind(record)[0],
-                record.steps,
-                _short(record.return_),
-                record.end[0],
-            ]
-            rows.append([*row, record.success_step or 0] + ([] if number is None else [number]))
-        seeds = None if plan.seeding == "shared" else [record.seed for record in records]
-        tasks.append([name, plan.tasks[name].init_states, rows, seeds])
-    return {"seed": plan.seed, "errors": errors, "tasks": tasks}
+            kinds[record.episode] = kind(record)[0]
+            if record.success_step not in (None, record.steps):
+                won[record.episode] = record.success_step or 0
+            if record.error is not None:
+                text = _describe_error(record.error)
+                if text in errors or len(errors) < _MOST_ERRORS:
+                    failed[record.episode] = errors.setdefault(text, len(errors))
+        task = plan.tasks[name]
+        played = [
+            _same([record.steps for record in records]),
+            _same([_short(record.return_) for record in records]),
+            _first_seed(records),
+        ]
+        tasks.append(
+            [name, task.description, task.init_states, "".join(kinds), *played, won, failed]
+        )
+    return {"errors": list(errors), "tasks": tasks}
+
+
+def _describe_error(error: EpisodeError) -> str:
+    text = f"{error.type} in the {error.where} at step {error.step}: {error.message}"
+    return text[:_MOST_TEXT]
+
+
+def _same(values: list[Any]) -> Any:
+    """Return the value that all have; the values if they differ."""
+    return values[0] if len(values) > 1 and len(set(values)) == 1 else values
+
+
+def _first_seed(records: Sequence[EpisodeRecord]) -> int | list[int]:
+    """Return the seed of the first episode, if each has the next one; else all of them."""
+    firsts = {record.seed - record.episode for record in records}
+    return firsts.pop() if len(firsts) == 1 else [record.seed for record in records]
 
 
 def _short(value: float) -> float | str:

@@ -1,18 +1,24 @@
 """The drawings of a report: shapes of SVG as text. Pure; no foreign text enters them."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from envhub.records import EpisodeRecord
 from envhub.results.summary import Line
 
 CELL = 6
 """The width of an episode in a strip, gap included."""
+PER_LINE = 50
+"""The episodes in a line of a strip, so that it fits a phone."""
 HEIGHT = 14
+LINE = 17
+"""The height of a line of a strip, gap included."""
 AXIS = 160
 """The width of the axis from 0 to 100 %."""
 BINS = 24
 """The bars of the histogram of steps, at most."""
+_MIDDLE = {"failure": 9, "error": 12}
+"""Where the middle of a cell is; the style says how high each kind is: colour is not all."""
 
 
 def kind(record: EpisodeRecord) -> str:
@@ -25,20 +31,33 @@ def kind(record: EpisodeRecord) -> str:
 
 
 def strip(records: Iterable[EpisodeRecord]) -> dict[str, str]:
-    """Return a path for each kind of episode, one cell an episode, at the place of its index."""
-    paths: dict[str, list[str]] = {}
+    """Return a path for each kind of episode, one cell an episode, at the place of its index.
+
+    Neighbours of a kind are one line, which the style dashes.
+    """
+    places: dict[str, list[int]] = {}
     for record in records:
-        paths.setdefault(kind(record), []).append(_cell(record.episode * CELL, kind(record)))
-    return {name: "".join(parts) for name, parts in sorted(paths.items())}
+        places.setdefault(kind(record), []).append(record.episode)
+    return {name: "".join(_lines(found, name)) for name, found in sorted(places.items())}
 
 
-def _cell(x: int, name: str) -> str:
-    """Draw one cell: colour is not the only difference."""
-    if name == "failure":  # with a notch at the top
-        return f"M{x} 4h1v-4h3v4h1v10h-5z"
-    if name == "error":  # a low one
-        return f"M{x} 9h5v5h-5z"
-    return f"M{x} 0h5v14h-5z"
+def _lines(places: list[int], name: str) -> Iterator[str]:
+    rows: list[tuple[int, int]] = []
+    for place in sorted(places):
+        if rows and place == rows[-1][1] + 1 and place % PER_LINE:
+            rows[-1] = (rows[-1][0], place)
+        else:
+            rows.append((place, place))
+    for first, last in rows:
+        y, x = divmod(first, PER_LINE)
+        middle = y * LINE + _MIDDLE.get(name, HEIGHT // 2)
+        yield f"M{x * CELL} {middle}h{(last - first + 1) * CELL - 1}"
+
+
+def strip_size(episodes: int) -> tuple[int, int]:
+    """Return the width and the height of a strip of so many episodes."""
+    lines = max(1, -(-episodes // PER_LINE))
+    return CELL * min(episodes, PER_LINE), lines * LINE - (LINE - HEIGHT)
 
 
 def whisker(line: Line) -> dict[str, float] | None:

@@ -2,10 +2,14 @@
 
 import base64
 import hashlib
+import re
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from envhub.results.report.drawing import AXIS, CELL, HEIGHT
+from envhub.results.report.drawing import AXIS
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 
 def render_page(template: str, *, script: str = "", **context: Any) -> str:
@@ -33,8 +37,17 @@ def render_part(template: str, **context: Any) -> str:
         loader=FunctionLoader(_read),
     )
     environment.filters["percent"] = lambda value: "-" if value is None else f"{value:.1%}"
-    environment.globals.update(cell=CELL, cell_height=HEIGHT, axis_width=AXIS)
+    environment.filters["breakable"] = _breakable
+    environment.globals.update(axis_width=AXIS)
     return environment.get_template(template).render(context)
+
+
+def _breakable(name: str) -> "Markup":
+    """Return a name that a browser may break after an underscore, a slash or a dot."""
+    from markupsafe import Markup
+
+    parts = re.split(r"(?<=[_/.:])", name)
+    return Markup("<wbr>").join(parts)
 
 
 def _read(name: str) -> str:

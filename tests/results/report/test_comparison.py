@@ -30,7 +30,11 @@ def test_both_strips_and_the_conclusion(runs, tmp_path):
     assert "2 of 10 succeeded; failed: 0, 1, 2, 3, 4, 5, 6, 7." in text
     assert "10 of 10 succeeded." in text
     assert "9 pairs do not count" in text
-    assert re.search(r"script-src", text) is None, "it has no script"
+    assert re.search(r"script-src &#39;sha256-[^&]+&#39;;", text), "its own script alone"
+    assert re.findall(r"<strong>([^<]+)</strong>", text) == ["60.0%", "100.0%", "+40.0"]
+    assert "mean over 2 tasks" in text
+    order = re.findall(r'data-name="(\w+)" data-difference="([^"]+)"', text)
+    assert order == [("near", "0.8"), ("far", "0.0")]
 
 
 def test_files(runs, tmp_path):

@@ -27,7 +27,7 @@ def test_the_verdict_and_the_tasks(run):
 def test_failures_are_grouped_by_how_they_ended(run):
     found = {group["name"]: group for group in groups(run.records())}
     assert set(found) == {"truncated", "policy_error: ValueError", "env_error: ValueError"}
-    assert found["truncated"]["episodes"] == [("near", 2), ("near", 5)]
+    assert found["truncated"]["tasks"] == [("near", [2, 5])]
     assert found["policy_error: ValueError"]["example"] == "no"
 
 
@@ -37,7 +37,8 @@ def test_many_failures_are_counted(make_run):
 
     run = open_run(make_run("many", many, near="0" * 90))
     (group,) = groups(run.records())
-    assert (group["count"], len(group["episodes"]), group["more"]) == (90, 60, 30)
+    ((task, episodes),) = group["tasks"]
+    assert (task, group["count"], len(episodes), group["more"]) == ("near", 90, 60, 30)
 
 
 def test_how_long_the_policy_took(make_run):
@@ -58,12 +59,47 @@ def test_failures_at_the_horizon(make_run):
 
 def test_the_data_of_the_script(run):
     data = content(run)["data"]
-    assert json.loads(json.dumps(data)) == data
-    name, states, rows, seeds = data["tasks"][0]
-    assert (name, states, data["seed"]) == ("near", 0, 0)
-    assert seeds is None  # they are shared, and follow from that of the run
-    assert rows[0] == [0, "s", 3, 1.0, "s", 3]
-    assert data["errors"][rows[3][6]] == "ValueError in the policy at step 1: no"
+    near, far = data["tasks"]
+    assert near[:7] == ["near", "", 0, "ssffef", 3, 1.0, 0]
+    assert near[7:] == [{}, {3: 0, 4: 1}]
+    assert data["errors"] == [
+        "ValueError in the policy at step 1: no",
+        "ValueError in the env at step 1: no",
+    ]
+    assert far[3] == "ssssss"
+
+
+def test_what_differs_between_episodes_is_told_of_each(make_run):
+    """Steps, returns and seeds; a first success that is not the end; an episode that is missing."""
+
+    def told(info):
+        info["plan"]["tasks"]["near"] |= {"horizon": 9, "description": "Go there."}
+
+    path = make_run("run", told, near="1 1")
+    records = [json.loads(line) for line in (path / "episodes.jsonl").read_text().splitlines()]
+    records[0] |= {"steps": 9, "success_step": 4, "return": -0.5}
+    (path / "episodes.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    found = content(open_run(path))["data"]["tasks"][0]
+    assert found == ["near", "Go there.", 0, "s s", [9, 3], [-0.5, 1.0], 0, {0: 4}, {}]
+
+
+@pytest.mark.parametrize(
+    ("name", "instruction", "shown"),
+    [
+        ("KITCHEN_SCENE3_turn_on_the_stove", "turn on the stove", ""),
+        ("door-open-v3", "Open the door.", "Open the door."),
+        ("near", "", ""),
+    ],
+)
+def test_an_instruction_is_shown_unless_the_name_says_it(make_run, name, instruction, shown):
+    def named(info):
+        info["plan"]["tasks"] = {
+            name: {"horizon": 9, "success": "once", "init_states": 0, "description": instruction}
+        }
+        info["plan"]["suites"] = {"s": [name]}
+
+    said = content(open_run(make_run("run", named, **{name: "1"})))
+    assert said["suites"][0]["tasks"][0]["instruction"] == shown
 
 
 def test_success_that_no_task_reports(make_run):

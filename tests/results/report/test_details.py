@@ -20,7 +20,8 @@ def run(make_run):
     for record in run.records():
         steps = np.zeros(3, STEP)
         steps["reward"] = (0.0, 2.0, 1.0)
-        save_arrays(run.directory, record.number, np.zeros(3), steps)
+        actions = np.asarray([[0.0, 2.0], [2.0, 2.0], [4.0, 2.0]])
+        save_arrays(run.directory, record.number, actions, steps)
     return run
 
 
@@ -34,40 +35,46 @@ def filmed(run, *numbers, difference=None):
 def test_videos_are_found_from_where_the_page_is(run, tmp_path):
     filmed(run, 1, 10, difference=41)
     found = videos(run, run.records(), run.directory / "report.html")
-    assert found == {"near": {"1": ["videos/1.mp4", 41]}, "far": {"0": ["videos/10.mp4", 41]}}
-    elsewhere = videos(run, run.records(), tmp_path / "other" / "page.html")
-    assert elsewhere["near"]["1"] == ["../run/videos/1.mp4", 41]
-
-
-def test_rewards_of_failures_and_of_filmed_episodes(run):
-    assert curves(run, run.records(), {}) == {
-        "near": {"2": [0.0, 2.0, [0, 99, 50]], "3": [0.0, 2.0, [0, 99, 50]]}
+    assert found == {
+        "near": {"1": ["videos/1.mp4", 41, 1]},
+        "far": {"0": ["videos/10.mp4", 41, 1]},
     }
-    assert "far" in curves(run, run.records(), {"far": {"0": ["x", 0]}})
+    elsewhere = videos(run, run.records(), tmp_path / "other" / "page.html")
+    assert elsewhere["near"]["1"] == ["../run/videos/1.mp4", 41, 1]
+
+
+def test_curves_of_failures_and_of_filmed_episodes(run):
+    rewards, actions = (0.0, 2.0, ["0_W"]), (0.0, 4.0, ["0W_", "WWW"])
+    assert curves(run, run.records(), {}) == {
+        "near": {"2": [rewards, actions], "3": [rewards, actions]}
+    }
+    assert "far" in curves(run, run.records(), {"far": {"0": ["x", 0, 1]}})
     (run.directory / "actions" / "2.npy").write_bytes(b"damaged")
     assert set(curves(run, run.records(), {})["near"]) == {"3"}
 
 
 @pytest.mark.parametrize(
-    ("rewards", "low", "high", "count"),
+    ("row", "low", "high", "count"),
     [
         ([1.0, 1.0], 1.0, 1.0, 2),
-        (list(range(500)), 0.0, 499.0, 64),
+        (range(500), 0.0, 499.0, 64),
         ([1e200, -1e200], -1e200, 1e200, 2),
         ([1.7e308, -1.7e308], -1.7e308, 1.7e308, 2),
+        ([float("nan"), 1.0], 0.0, 1.0, 2),
+        ([float("-inf"), 0.0], -1.798e308, 0.0, 2),
     ],
 )
-def test_thinning(rewards, low, high, count):
-    found = thin(rewards)
-    assert found[:2] == [low, high]
-    assert len(found[2]) == count
-    assert all(0 <= height <= 99 for height in found[2])
-    json.dumps(found, allow_nan=False)
+def test_thinning(row, low, high, count):
+    found = thin(np.asarray([row], float))
+    assert found[:2] == (low, high)
+    assert [len(line) for line in found[2]] == [count]
+    assert json.loads(json.dumps(found)) == [low, high, found[2]]
 
 
-def test_thinning_keeps_the_ends():
-    heights = thin([0.0] * 200 + [5.0])[2]
-    assert (heights[0], heights[-1]) == (0, 99)
+def test_thinning_keeps_the_ends_and_one_scale_for_all_rows():
+    low, high, (first, second) = thin(np.asarray([[0.0] * 200 + [5.0], [10.0] * 201]))
+    assert (low, high) == (0.0, 10.0)
+    assert (first[0], first[-1], set(second)) == ("0", "W", {"_"})
 
 
 def test_tracebacks(make_run):
@@ -106,7 +113,7 @@ def test_curves_of_many_failures_stay_within_the_budget(make_run):
     steps = np.zeros(300, STEP)
     steps["reward"] = np.random.default_rng(0).normal(size=300)
     for number in range(1000):
-        save_arrays(run.directory, number, np.zeros(300), steps)
+        save_arrays(run.directory, number, np.zeros((300, 7)), steps)
     found = curves(run, run.records(), {})
-    assert len(found["near"]) == 250
-    assert len(json.dumps(found, separators=(",", ":"))) < 60_000
+    assert 80 < len(found["near"]) < 250
+    assert len(json.dumps(found, separators=(",", ":"))) < 80_000

@@ -6,7 +6,7 @@ import pytest
 from support.manifests import record as written
 
 from envhub.results.journal import record_from_json
-from envhub.results.report.drawing import AXIS, histogram, kind, strip, whisker
+from envhub.results.report.drawing import AXIS, histogram, kind, strip, strip_size, whisker
 from envhub.results.summary import Line
 
 
@@ -23,8 +23,14 @@ def test_kinds(outcome, name):
 
 
 def test_an_episode_stands_at_the_place_of_its_index():
-    drawn = strip([record("1", 0), record("0", 2), record("1", 5)])
-    assert drawn == {"failure": "M12 4h1v-4h3v4h1v10h-5z", "success": "M0 0h5v14h-5zM30 0h5v14h-5z"}
+    drawn = strip([record("1", 0), record("1", 1), record("0", 2), record("1", 5)])
+    assert drawn == {"failure": "M12 9h5", "success": "M0 7h11M30 7h5"}
+
+
+def test_a_strip_has_lines_of_fifty():
+    drawn = strip([record("1", index) for index in range(120)])
+    assert drawn == {"success": "M0 7h299M0 24h299M0 41h119"}
+    assert (strip_size(10), strip_size(50), strip_size(120)) == ((60, 14), (300, 14), (300, 48))
 
 
 def test_the_rate_on_its_axis():

@@ -6,10 +6,13 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
+from support.forgery import save_arrays
 from support.needs import needs_chromium
 
 from envhub.errors import RunDirectoryError
+from envhub.results.arrays import STEP
 from envhub.results.report.page import render, report
 from envhub.results.run import open_run
 
@@ -80,7 +83,8 @@ def test_only_its_own_script_and_style_are_allowed(attacked):
 
 
 def test_a_large_run_is_a_small_file(make_run):
-    names = [f"pick_up_the_object_number_{i}_and_place_it" for i in range(130)]
+    """Every fifth episode fails, and has curves of seven numbers."""
+    names = [f"pick_up_the_object_number_{i:03}_and_place_it_in_the_box" for i in range(130)]
 
     def many(info):
         info["plan"]["tasks"] = dict.fromkeys(names, info["plan"]["tasks"]["near"])
@@ -88,6 +92,10 @@ def test_a_large_run_is_a_small_file(make_run):
         info["plan"]["episodes"] = 50
 
     run = open_run(make_run("large", many, **dict.fromkeys(names, "11011" * 10)))
+    steps = np.zeros(64, STEP)
+    for record in run.records():
+        if not record.success:
+            save_arrays(run.directory, record.number, np.zeros((64, 7)), steps)
     assert len(run.records()) == 6500
     assert len(render(run).encode()) <= 500_000
 
@@ -105,7 +113,10 @@ def test_the_file(make_run, tmp_path):
 def test_without_a_script_only_details_and_filters_are_missing(make_run):
     text = render(open_run(make_run("run", near="10p")))
     hidden = {attributes.get("id") for _, attributes in Tags(text).seen if "hidden" in attributes}
-    assert hidden == {"controls", "copy", "error", "video", "replayed", "draw", "curve", "trace"}
+    assert hidden == {
+        *("controls", "copy", "all", "error", "video", "fast", "replayed", "draw", "curves"),
+        "trace",
+    }
     assert "policy_error: ValueError" in text
     assert "<noscript>" in text
 
@@ -133,7 +144,7 @@ class TestInABrowser:
         page = report(open_run(make_run("run", near="10p")))
         seen = dom(f"{page.as_uri()}#near.2", tmp_path / "profile")
         assert re.search(r'<dialog id="episode"[^>]* open', seen)
-        assert "near, episode 2</h2>" in seen
+        assert re.search(r"near(<wbr>)?, episode 2</h2>", seen)
         assert "ValueError in the policy at step 1: no</pre>" in seen
 
     def test_foreign_text_runs_nothing(self, attacked, tmp_path):
