@@ -8,6 +8,7 @@ from typing import Protocol
 from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
+from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, Processes, SourceOptions
 from envhub.policies.kinds import Builtin, PolicyKind
@@ -56,6 +57,10 @@ class EvalRequest:
     """The share of the plan that is played here; None: all of it."""
     requirements: tuple[Requirement, ...] = ()
     """What the results must meet; that their names exist is known before the first episode."""
+    places: Places | None = None
+    """The places for workers that it shares with the other cells of an experiment."""
+    order: int = 0
+    """Which comes first among those that share places: the lowest."""
 
 
 class Watcher(Protocol):
