@@ -223,7 +223,7 @@ class Benchmark:
     def conventions_for(self, format_: str) -> dict[str, Convention]:
         """Return what a policy's conventions are compared with, by the format that it reads."""
         declared: dict[str, Convention] = {**self.known_conventions}
-        if format_ == "lerobot" and self.lerobot is not None:
+        if format_ != "raw" and self.lerobot is not None:
             declared |= self.lerobot_conventions
         return {**declared, HZ: float(self.control_hz)} if self.control_hz else declared
 

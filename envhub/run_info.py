@@ -480,6 +480,8 @@ class RunInfo(Info, frozen=True, kw_only=True):
     limits: LimitsInfo
     retries: Count
     protocol: str
+    reproducible: bool = True
+    """False where the policy draws random numbers that no seed reaches, as most servers do."""
     shard: Annotated[ShardInfo | None, Agree("resume", words="--shard")] = None
     parts: list[PartInfo] = []
     """Where the episodes of a merged run were played; those in none of them, on `machine`."""
@@ -556,6 +558,7 @@ class RunInfo(Info, frozen=True, kw_only=True):
             created=before.created,
             policy=policy,
             conventions=conventions,
+            reproducible=before.reproducible,
             parts=before.parts,
             machines=before.machines,
         )
@@ -609,6 +612,7 @@ class RunInfo(Info, frozen=True, kw_only=True):
         latency: LatencyInfo | None,
         outliers: list[OutlierInfo],
         conventions: ConventionsInfo,
+        reproducible: bool,
     ) -> "RunInfo":
         """Return the content with what playing has shown of the policy.
 
@@ -629,7 +633,13 @@ class RunInfo(Info, frozen=True, kw_only=True):
             latency=latency,
             outliers=outliers,
         )
-        info = replace(self, format=FORMAT, policy=policy, conventions=conventions)
+        info = replace(
+            self,
+            format=FORMAT,
+            policy=policy,
+            conventions=conventions,
+            reproducible=self.reproducible and reproducible,
+        )
         return replace(info, protocol=hash_protocol(info))
 
     def to_json(self) -> dict[str, Any]:

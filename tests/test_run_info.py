@@ -186,7 +186,10 @@ def test_a_run_begins_is_continued_and_finished():
     own = dict.fromkeys((*info.plan.tasks, "another"), "Go on.")
     told = {"batch": 4, "placement": "process", "about": {"device": "cpu"}, "instructions": own}
     agreed = ConventionsInfo(ignore=False, policy={"images": "upright"})
-    done = info.finished(**told, latency=LATENCY, outliers=[], conventions=agreed)
+    done = info.finished(
+        **told, latency=LATENCY, outliers=[], conventions=agreed, reproducible=False
+    )
+    assert not done.reproducible
     assert (done.policy.batch, done.policy.latency, done.conventions) == (4, LATENCY, agreed)
     assert done.policy.instructions == dict.fromkeys(info.plan.tasks, "Go on.")
     assert done.protocol == info.protocol  # what a provider tells its policy belongs to the policy

@@ -42,6 +42,7 @@ COMMANDS = {
     "runs": "List the runs in a directory.",
     "runtime": "List, build and remove the interpreters of benchmarks.",
     "search": "Find benchmarks on the Hub.",
+    "serve": "Serve a policy to other programs and machines.",
     "show": "Print the results of a run.",
     "trust": "Review code from the Hub and agree to run it at one commit.",
     "try": "Run one random episode and save a picture of its last frame.",

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import click
 
 from envhub.arguments import MAX_PROCESSES
+from envhub.cli.experiment import evaluate_experiment, is_asked
 from envhub.cli.filming import film
 from envhub.cli.latencies import play_latencies, show_latencies
 from envhub.cli.options import (
@@ -204,7 +205,7 @@ def command(
     latencies: tuple[LatencyRequest, ...],
     **request_options: Any,
 ) -> None:
-    """Evaluate a policy on the benchmark REF.
+    """Evaluate a policy on the benchmark REF, or play the experiment of a file REF.toml.
 
     Every episode is recorded as soon as it ends. --resume continues an interrupted run, which then
     has the same records as an uninterrupted one.
@@ -218,7 +219,22 @@ def command(
         envhub eval ./my_env --policy ./policy.py --out result --continue
         envhub eval ./my_env --policy ./policy.py --shard 3/16 --out parts/3
         envhub eval ./my_env --policy ./policy.py --latency 0,50,100ms
+        envhub eval experiment.toml --workers 8
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    if is_asked(ref, resume):
+        context.with_resource(signals_like_ctrl_c())
+        evaluate_experiment(
+            context,
+            ref,
+            resume=resume,
+            continuing=continuing,
+            out=request_options["out"],
+            workers=workers,
+            quiet=quiet,
+            as_json=as_json,
+            options=options,
+        )
+        return
     watcher = make_watcher(quiet=quiet)
     if videos is not None:
         check_encoder()  # before what takes long

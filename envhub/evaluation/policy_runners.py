@@ -240,7 +240,7 @@ class InlineRunner:
                 began = time.monotonic()
                 actions, caller = self._act(batch)
                 seconds = time.monotonic() - began
-                taken = caller.take_outliers(), caller.take_remarks()
+                taken = caller.take_outliers(), caller.take_remarks(), caller.take_about()
                 calls = self._size.count(self.facts(batch[0]), len(batch), seconds)
                 self._event = ActionsReady(batch, actions, seconds, calls, seconds, *taken)
         except (Exception, SystemExit) as exc:

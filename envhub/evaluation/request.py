@@ -9,6 +9,7 @@ from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.latency import LatencyRequest
+from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, Processes, SourceOptions
 from envhub.policies.kinds import Builtin, PolicyKind
@@ -59,6 +60,10 @@ class EvalRequest:
     """The share of the plan that is played here; None: all of it."""
     requirements: tuple[Requirement, ...] = ()
     """What the results must meet; that their names exist is known before the first episode."""
+    places: Places | None = None
+    """The places for workers that it shares with the other cells of an experiment."""
+    order: int = 0
+    """Which comes first among those that share places: the lowest."""
 
 
 class Watcher(Protocol):

@@ -229,6 +229,8 @@ def _evaluate_in(
         check_same(before.run_info, foresee(request, files, before.run_info), directory)
         if _is_finished(before) and not os.access(directory, os.W_OK):
             return before  # nothing is left to play, and nothing can be written
+        if request.places is not None and _is_told(before):
+            return before  # nothing is left to play, and the next cell waits
     # Held before anything is written there, the log of the first worker included.
     with closing(Journal(directory)) as journal:
         if before is None and has_records(directory):
@@ -347,11 +349,12 @@ def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watche
         info = info.finished(
             batch=facts.batch,
             placement=facts.placement,
-            about=facts.about,
+            about={**facts.about, **runners.about},
             instructions=facts.instructions,
             latency=latency.info(),
             outliers=runners.outliers.info(info.policy.outliers),
             conventions=agreement.info(ignore=info.conventions.ignore),
+            reproducible=facts.reproducible,
         )
         run = _write(info, journal)
     run = run.keep_records()
@@ -370,6 +373,14 @@ def _is_finished(run: Run) -> bool:
     """Whether every episode that the run plays was played without an error."""
     done = {record.number for record in run.records() if _is_done(record)}
     return done.issuperset(run.run_info.numbers)
+
+
+def _is_told(run: Run) -> bool:
+    """Whether a run is finished, and its summary was written after its last record."""
+    summary, records = run.directory / "summary.json", run.directory / "episodes.jsonl"
+    if not _is_finished(run) or run.run_info.policy.placement is None or not summary.is_file():
+        return False
+    return summary.stat().st_mtime_ns >= records.stat().st_mtime_ns
 
 
 def _is_left_over(directory: Path) -> bool:

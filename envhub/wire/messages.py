@@ -383,6 +383,8 @@ class Acted(_Message, frozen=True):
     """Sentences for the user, since it saw the first observations."""
     seconds: float = 0.0
     """How long the policy's calls took, without the message."""
+    about: Annotated[dict[Text, Text], msgspec.Meta(max_length=100)] = {}
+    """What a run is to record of the policy, as far as it has changed."""
 
 
 class QuickStepped(_Message, frozen=True):

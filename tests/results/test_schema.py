@@ -42,7 +42,7 @@ OPTIONAL = {
     *(f"plan.tasks.{name}.description" for name in ("near", "far")),
     *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
     "plan.seeding",
-    *("plan.instructions", "policy.instructions", "shard", "parts", "machines"),
+    *("plan.instructions", "policy.instructions", "reproducible", "shard", "parts", "machines"),
 }
 # What the user, the benchmark or the policy names: any key may be there, or none.
 NAMED = re.compile(

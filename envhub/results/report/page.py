@@ -42,20 +42,19 @@ def report(
     if other is not None:
         second = _open(other)
         path = second.directory / "comparison.html" if out is None else Path(out)
-        return _write(
-            path, render_comparison(_open(run), second, path, paired=paired, across=across)
-        )
+        text = render_comparison(_open(run), second, path, paired=paired, across=across)
+        return write_page(path, text)
     if not isinstance(run, Run) and holds_runs(Path(run)):
         path = Path(run) / _NAME if out is None else Path(out)
-        return _write(path, render_index(Path(run), path))
+        return write_page(path, render_index(Path(run), path))
     opened = _open(run)
     path = opened.directory / _NAME if out is None else Path(out)
-    return _write(path, render(opened, path))
+    return write_page(path, render(opened, path))
 
 
 def report_latencies(lines: Sequence[LatencyLine]) -> Path:
     """Write the page about several latencies beside their runs, and return its file."""
-    return _write(lines[0].run.directory.parent / _NAME, render_latencies(lines))
+    return write_page(lines[0].run.directory.parent / _NAME, render_latencies(lines))
 
 
 def render(run: Run, path: Path | None = None) -> str:
@@ -75,7 +74,12 @@ def _open(run: Run | str | Path) -> Run:
     return run if isinstance(run, Run) else open_run(run)
 
 
-def _write(path: Path, text: str) -> Path:
+def write_page(path: Path, text: str) -> Path:
+    """Write a page, whole or not at all, and return its file.
+
+    Raises:
+        RunDirectoryError: It cannot be written.
+    """
     try:
         # Paths that are not UTF-8 are texts that have surrogates.
         write_whole(path, text.encode(errors="backslashreplace"), durable=False)

@@ -111,6 +111,11 @@ class PolicyCaller:
         self._told |= {*new}
         return new
 
+    def take_about(self) -> dict[str, str]:
+        """Return what a run is to record of the policy, as far as it has changed since."""
+        take = getattr(self._policy, "take_about", None)
+        return {} if take is None else {str(k): str(v) for k, v in take().items()}
+
     def _notify(self, method: str, *args: Context) -> None:
         """Call a method of the policy, if it has it; an error is too late for any record."""
         try:

@@ -90,7 +90,7 @@ class PolicySession:
         actions = caller.act_by_call(lambda part: view.batch(rows[part], self._value), episodes)
         seconds = time.monotonic() - began
         taken = caller.take_outliers(), caller.take_remarks()
-        return Acted(request.id, portable(actions), *taken, seconds)
+        return Acted(request.id, portable(actions), *taken, seconds, caller.take_about())
 
     def _finish(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
