@@ -3,6 +3,7 @@
 import errno
 import os
 import platform
+import re
 import shlex
 import shutil
 import sys
@@ -10,13 +11,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from importlib import import_module, metadata
+from importlib import import_module, metadata, util
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from envhub import process
 from envhub.directories import RUNTIMES, all_built, size_of
+from envhub.discovery import installed
 from envhub.errors import NoScratchDirectory
 from envhub.machine import gl, gl_choice, resources
 from envhub.options import SandboxKind
@@ -118,16 +120,35 @@ def _core(name: str) -> Finding:
 
 def _mujoco() -> Finding:
     # mujoco 3.4 changes contacts: libero_spatial task 5 falls from 98 % to 12 % success.
-    return _distribution("mujoco==3.3.*" if _version("hf-libero") else "mujoco")
+    return _simulator("mujoco==3.3.*" if _version("hf-libero") else "mujoco")
 
 
 def _metaworld() -> Finding:
-    return _distribution("metaworld", "pip install metaworld")
+    return _simulator("metaworld")
 
 
 def _libero() -> Finding:
     # Its own requirements install gigabytes that it does not need; the plugin's are right.
-    return _distribution("hf-libero", "pip install --no-deps hf-libero")
+    return _simulator("hf-libero", "pip install --no-deps hf-libero")
+
+
+def _simulator(text: str, fix: str | None = None) -> Finding:
+    """Check a simulator, which need not be here if a plugin's runtime brings it."""
+    finding = _distribution(text, fix)
+    runtime = _runtime_with(Requirement(text).name) if finding.status is Status.MISSING else None
+    return Finding(Status.OK, f"not here, but in {runtime}") if runtime else finding
+
+
+def _runtime_with(package: str) -> str | None:
+    """Name a runtime of an installed plugin, and the version of a package that it pins."""
+    pin = re.compile(rf"^{re.escape(package)}==([^\s;]+)", re.MULTILINE)
+    for plugin in installed():
+        spec = util.find_spec(plugin.module.partition(".")[0])  # of a package: imports nothing
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            for path in sorted(Path(folder).rglob("runtime*.txt")):
+                if found := pin.search(path.read_text(encoding="utf-8", errors="replace")):
+                    return f"the isolated runtime of {plugin.name} ({found[1]})"
+    return None
 
 
 def _hub() -> Finding:
@@ -345,6 +366,8 @@ def _directory(variable: str, name: str) -> Finding:
     fix = f"export {variable}=DIRECTORY  # writable, with free space"
     if not nearest.is_dir():
         return Finding(Status.PROBLEM, f"{path}: {nearest} is not a directory", fix)
+    if nearest == path and os.access(path, os.R_OK | os.X_OK) and not os.access(path, os.W_OK):
+        return Finding(Status.OK, f"{path}, read-only: used as it is, and nothing is added")
     if not os.access(nearest, os.W_OK | os.X_OK):
         return Finding(Status.PROBLEM, f"{path}: {nearest} is not writable", fix)
     free = shutil.disk_usage(nearest).free

@@ -4,6 +4,8 @@ import errno
 import os
 import re
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from support.needs import needs_bubblewrap, needs_egl, needs_osmesa, needs_sandbox
@@ -59,6 +61,25 @@ class TestPackages:
     )
     def test_missing(self, no_distributions, name, fix):
         assert look(name) == Finding(Status.MISSING, "not installed", fix)
+
+    def test_a_simulator_that_a_runtime_brings_is_not_missing(
+        self, no_distributions, tmp_path, monkeypatch
+    ):
+        package, info = tmp_path / "sim_plugin", tmp_path / "sim_plugin-1.dist-info"
+        for folder in (package, info):
+            folder.mkdir()
+        (package / "__init__.py").write_text("raise OSError('doctor must not import this')\n")
+        (package / "runtime-old.txt").write_text("hf-libero==0.1.4 \\\n    --hash=sha256:0\n")
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: sim-plugin\nVersion: 1\n")
+        (info / "entry_points.txt").write_text("[envhub]\nsim = sim_plugin\n")
+        monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+        monkeypatch.delenv("ENVHUB_PLUGINS", raising=False)
+        assert look("hf-libero") == Finding(
+            Status.OK, "not here, but in the isolated runtime of sim (0.1.4)"
+        )
+        assert look("metaworld") == Finding(
+            Status.MISSING, "not installed", "pip install metaworld"
+        )
 
     def test_mujoco_that_breaks_libero(self, distributions):
         distributions("mujoco", "3.4.0")
@@ -244,6 +265,21 @@ class TestCaches:
             Status.PROBLEM,
             f"{tmp_path}/file/cache: {tmp_path}/file is not a directory",
             "export ENVHUB_HOME=DIRECTORY  # writable, with free space",
+        )
+
+    def test_one_that_is_read_only_is_not_broken(self, monkeypatch):
+        """A file system that is mounted read-only: root may not write there either."""
+        place = next(
+            (line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()
+             if "ro" in line.split()[3].split(",") and os.access(line.split()[1], os.R_OK | os.X_OK)
+             and Path(line.split()[1]).is_dir()),
+            None,
+        )  # fmt: skip
+        if place is None and os.getuid() == 0:
+            pytest.skip("nothing is mounted read-only")
+        monkeypatch.setenv("ENVHUB_HOME", place or "/usr")
+        assert look("cache") == Finding(
+            Status.OK, f"{place or '/usr'}, read-only: used as it is, and nothing is added"
         )
 
     @pytest.mark.parametrize("mode", [0o500, 0o600, 0o000])
