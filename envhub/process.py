@@ -273,6 +273,11 @@ def describe_exhaustion(error: OSError) -> str | None:
             )
         case errno.ENOMEM:
             return "The machine is out of memory. End other programs or use fewer workers."
+        case errno.EFBIG if (most := resource.getrlimit(resource.RLIMIT_FSIZE)[0]) >= 0:
+            return (
+                f"A file may have {most:,} bytes here, which is too little. Raise the limit, e.g. "
+                "with ulimit -f unlimited."
+            )
         case errno.ENOSPC | errno.EDQUOT:
             place = f" for {error.filename}" if error.filename else ""
             return f"No space is left{place}. Free some space and try again."

@@ -252,6 +252,23 @@ def test_describe_exhaustion(error, words):
     assert describe_exhaustion(OSError(errno.ENOENT, "x")) is None
 
 
+def test_a_limit_on_the_size_of_files():
+    code = """if True:
+        import errno, resource
+        from envhub.process import describe_exhaustion
+        from envhub.wire.memory import make_memory
+        print(describe_exhaustion(OSError(errno.EFBIG, "of another kind")))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        try:
+            make_memory(8192)
+        except OSError as exc:
+            print(describe_exhaustion(exc))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    said = "A file may have 4,096 bytes here, which is too little. Raise the limit, e.g. with "
+    assert (done.stdout, done.stderr) == (f"None\n{said}ulimit -f unlimited.\n", "")
+
+
 def test_a_tool_that_finds_no_descriptor_is_not_one_that_is_missing():
     code = """if True:
         import errno, os, resource

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace as renamed
 from pathlib import Path
 
 from msgspec.structs import asdict, replace
@@ -12,6 +13,7 @@ from envhub.evaluation.prepare import Prepared
 from envhub.evaluation.request import EvalRequest
 from envhub.options import Limits, RecordedRuntime, RuntimeChoice, SourceOptions
 from envhub.policies.find import read_policy
+from envhub.policies.kinds import OfFile, PolicyKind, Provided
 from envhub.results import format1
 from envhub.results.journal import check_directory, read_run
 from envhub.results.run import Run
@@ -75,7 +77,7 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
     plan, benchmark, policy = info.plan, info.benchmark, info.policy
     return EvalRequest(
         ref=benchmark.ref,
-        policy=read_policy(policy.path or policy.ref, policy.args, _directory_of(policy.directory)),
+        policy=_policy_of(info),
         policy_python=policy.runtime.path if policy.runtime else None,
         suites=tuple(plan.suites),
         tasks=tuple(f"{suite}/{task}" for suite, tasks in plan.suites.items() for task in tasks),
@@ -98,6 +100,16 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
             runtime=_choice(info.runtime),
         ),
     )
+
+
+def _policy_of(info: RunInfo) -> PolicyKind:
+    """Return the policy, from the place where it was, and called what it was called."""
+    recorded = info.policy
+    place = _directory_of(recorded.directory)
+    policy = read_policy(recorded.path or recorded.ref, recorded.args, place)
+    if isinstance(policy, OfFile | Provided):
+        return renamed(policy, ref=recorded.ref)
+    return policy
 
 
 def recorded_variables(info: RunInfo, given: Mapping[str, str], directory: Path) -> dict[str, str]:

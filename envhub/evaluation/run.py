@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from envhub.errors import ConventionsDiffer, RunDirectoryError
+from envhub.errors import ContractError, ConventionsDiffer, RunDirectoryError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.describe import foresee
 from envhub.evaluation.engine import Engine, OnRecord
@@ -60,7 +60,9 @@ def start_run(request: EvalRequest, watcher: Watcher) -> Run:
     directory, parents = _make_directory(request)
     try:
         return _evaluate(request, source, directory, watcher, before=None)
-    except BaseException:
+    except BaseException as exc:
+        if isinstance(exc, ContractError) and request.out is None:
+            forget_unplayed(directory)  # its policy cannot be made, say: nothing to resume
         discard_directory(directory, parents)
         raise
 

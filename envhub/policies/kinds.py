@@ -224,6 +224,8 @@ class Provided(_Common):
     rest: str
     answer: ProvidedPolicy | None = None
     """What the provider said; None until it is obtained."""
+    ref: str = ""
+    """What the user wrote, of a run that is resumed; empty: the scheme and the rest."""
 
     def obtain(self, wanted: Wanted) -> Self:
         """Ask the provider, which fetches what the policy needs."""
@@ -238,7 +240,7 @@ class Provided(_Common):
         answer, provider = self._answer(), find_provider(self.scheme)
         return self._info(
             kind="provided",
-            ref=f"{self.scheme}:{self.rest}",
+            ref=self.ref or f"{self.scheme}:{self.rest}",
             path=f"{self.scheme}:{answer.place}",
             provided=ProvidedInfo(
                 scheme=self.scheme,

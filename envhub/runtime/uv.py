@@ -112,6 +112,7 @@ class Downloads:
 _DOWNLOADING = re.compile(r"\s*Downloading (\S+) \(([\d.]+)(B|KiB|MiB|GiB)\)")
 _DOWNLOADED = re.compile(r"\s*Downloaded (\S+)")
 _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+_UNWRITABLE = re.compile("No space left on device|Disk quota exceeded|File too large")
 _NARRATION = ("Using Python ", "Resolved ", "Downloading ", "Downloaded ", "Prepared ")
 
 
@@ -126,6 +127,13 @@ def _failure(
             f"{subject} is not built yet, and no package index could be reached{about}.",
             f"When online, run: {line}",
             requirement=requirement,
+            said=output,
+        )
+    if found := _UNWRITABLE.search(stderr):
+        return RuntimeUnavailable(
+            f"{subject} cannot be built: {found[0]}.",
+            "Free some space, or set ENVHUB_CACHE_DIR and UV_CACHE_DIR to directories on another "
+            f"disk, and run: {line}",
             said=output,
         )
     return RuntimeUnavailable(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from support.attacks import envhub
+from support.disks import SmallDisk
+from support.needs import needs_own_mount
 from support.wheels import make_sdist, make_wheel, stand_ins
 
 ENVHUB = [sys.executable, "-c", "from envhub.cli import main; main()"]
@@ -150,6 +152,22 @@ def test_what_cannot_be_had_is_exit_code_5(command):
     assert "envhub: The runtime of env cannot be built: absent-thing>=3.\nuv said:\n" in err
     assert f"and run: envhub runtime build {Path.cwd()}/env/env.py" in err
     assert list(Path().glob("runs/*")) == []
+
+
+@needs_own_mount
+def test_a_full_disk_is_no_matter_of_the_requirement(tmp_path):
+    (place := tmp_path / "disk").mkdir()
+    disk = SmallDisk(place, "40k")
+    command = [*disk.enter(tmp_path), *ENVHUB, "runtime", "build", "./env"]
+    variables = os.environ | {"UV_CACHE_DIR": str(place / "cache")}
+    try:
+        done = subprocess.run(command, env=variables, capture_output=True, text=True)
+    finally:
+        disk.close()
+    assert done.returncode == 5
+    assert "The runtime of env cannot be built: No space left on device." in done.stderr
+    assert "Free some space, or set ENVHUB_CACHE_DIR and UV_CACHE_DIR" in done.stderr
+    assert "Correct the requirement" not in done.stderr
 
 
 def test_offline_and_not_built_is_exit_code_5(monkeypatch):

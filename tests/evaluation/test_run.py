@@ -22,7 +22,7 @@ from support.run_tools import WALK, WALKERS, outcomes, snapshot
 import envhub
 from envhub import evaluate, open_run
 from envhub.api import _Callbacks
-from envhub.errors import RunDirectoryError, UnknownName, UsageError, WorkerRaised
+from envhub.errors import ContractError, RunDirectoryError, UnknownName, UsageError, WorkerRaised
 from envhub.evaluation.run import resume_run
 from envhub.results.summary import to_json
 
@@ -132,7 +132,29 @@ def test_the_benchmarks_own_policy_runs_beside_the_env_and_is_resumed(out):
     assert outcomes(out) == before
 
 
+def test_a_resumed_run_without_records_calls_its_policy_as_before(out, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(WALKERS, "walkers.py")
+    policy = "./walkers.py:chunked"
+    run = evaluate(str(WALK), policy, tasks="near", episodes=1, workers=0, out=out)
+    (out / "episodes.jsonl").write_text("")
+    again = resume_run(out, 0, _Callbacks())
+    assert again.complete
+    assert again.info["policy"]["ref"] == policy
+    assert again.info["policy"]["path"] == run.info["policy"]["path"]
+
+
 # Nothing is left behind
+
+
+def test_a_policy_that_cannot_be_made_leaves_no_run(tmp_path, monkeypatch):
+    """Unless the directory is the user's, who may look into the logs there."""
+    monkeypatch.chdir(tmp_path)
+    for out in (None, Path("mine")):
+        with pytest.raises(ContractError, match="no weights"):
+            evaluate(str(WALK), f"{WALKERS}:unmade", tasks="near", workers=1, out=out)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    assert "no weights" in Path("mine", "logs", "policy.log").read_text()
 
 
 def test_a_finished_run_that_is_resumed_leaves_no_worker(out):
