@@ -147,6 +147,7 @@ class Watcher:
         self._planned: dict[Cell, int] = {}
         self._done: dict[Cell, int] = {}
         self._ended: set[Cell] = set()
+        self._said: set[tuple[str, str, str]] = set()
         self._played = 0
         self._began = self._shown = time.monotonic()
 
@@ -178,7 +179,15 @@ class Watcher:
         echo_error(printable(text if cell is None else f"{cell.name}: {text}"))
 
     def progress(self, cell: Cell | None, text: str) -> None:
-        """Print a line about something slow, unless --quiet is given."""
+        """Print a line about something slow, unless --quiet is given.
+
+        Cells of one policy and one benchmark say the same; it is printed once.
+        """
+        if cell is not None:
+            said = (cell.policy, cell.benchmark, text)
+            if said in self._said:
+                return
+            self._said.add(said)
         if not self._quiet:
             self.message(cell, text)
 

@@ -42,6 +42,15 @@ _NAMED = 5
     metavar="FILE",
     help="Publish a hidden file, or one that looks like a secret. Repeatable.",
 )
+@click.option(
+    "--message",
+    "commit_message",
+    metavar="TEXT",
+    default="Publish with envhub",
+    show_default=True,
+    help="The message of the commit.",
+)
+@click.option("--tag", metavar="NAME", help="Tag the commit, as v1.0; the tag must be new.")
 @click.option("--yes", is_flag=True, help="Upload without asking.")
 @env_arg_option
 @timeout_option
@@ -52,6 +61,8 @@ def command(
     *,
     private: bool,
     include: tuple[str, ...],
+    commit_message: str,
+    tag: str | None,
     yes: bool,
     env_args: dict[str, Argument],
     limits: Limits,
@@ -69,10 +80,15 @@ def command(
         envhub publish ./my_env me/my-env
         envhub publish ./my_env me/my-env --yes
         envhub publish ./my_env me/my-env --include tests/token.txt
+        envhub publish ./my_env me/my-env --message "Harder goals" --tag v2
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     ref = parse(repo)
     if not isinstance(ref, HubRef) or ref.revision is not None:
         raise UsageError(f"{repo} is not of the form OWNER/REPO.")
+    if tag is not None:
+        parse(f"{repo}@{tag}")  # so that people can write it
+    if not commit_message.strip():
+        raise UsageError("--message is empty: say what the commit changes.")
     locate(PathRef(f"{directory.resolve()}"))
     with scratch_directory() as place:
         folder = place / "upload"
@@ -85,7 +101,9 @@ def command(
         _write_card(folder / "README.md", benchmark)
         _confirm(folder, selection, f"{endpoint()}/{ref.repo_id}", private=private, yes=yes)
         hub = Hub(private=True)
-        commit = hub.publish(ref.repo_id, folder, private=private, ignore=[])
+        commit = hub.publish(
+            ref.repo_id, folder, private=private, ignore=[], message=commit_message, tag=tag
+        )
     message(
         f"{pluralize(len(benchmark.tasks()), 'task')} published at {hub.endpoint}/{ref.repo_id}"
     )

@@ -74,12 +74,12 @@ def remark_on(agreement: Agreement, benchmark: Benchmark, *, own: bool) -> str |
         return None
     if not theirs:
         return (
-            "The policy declares no conventions, so they are not compared with those of "
-            f"{name}: {describe(ours)}."
+            f"The policy declares no conventions to compare with those of {name}, which "
+            "`envhub info` shows."
         )
     if not declares:
         return (
-            f"{name} declares no conventions, so those of the policy are not compared: "
+            f"{name} declares no conventions to compare with those of the policy: "
             f"{describe(theirs)}."
         )
     return _remark_on_rest(ours, theirs, name)

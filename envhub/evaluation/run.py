@@ -1,6 +1,7 @@
 """From a request to a run: prepare, then play the episodes that have no record yet."""
 
 import os
+import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -307,6 +308,10 @@ def _play_and_record(
     remarks: list[str] = []
 
     def on_poll() -> None:
+        hint = engine.runners.hint if engine is not None else None
+        if hint is not None and hint not in remarks:
+            remarks.append(hint)
+            watcher.progress(hint)
         for remark in engine.runners.remarks if engine is not None else ():
             if remark not in remarks:
                 remarks.append(remark)
@@ -393,10 +398,15 @@ def _is_left_over(directory: Path) -> bool:
     return is_vacant(directory)
 
 
+_COMMIT = re.compile("@([0-9a-f]{7})[0-9a-f]{33}")
+
+
 def name_run(request: EvalRequest) -> str:
     """Return the name of the directory of a run that begins now."""
-    parts = [part for part in request.ref.split("/") if part not in ("", ".", "..", "env.py")]
-    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in (parts or ["run"])[-1])
+    ref = request.ref.removesuffix(":env.py")
+    parts = [part for part in ref.split("/") if part not in ("", ".", "..", "env.py")]
+    last = _COMMIT.sub(r"-\1", (parts or ["run"])[-1])  # owner/repo@<commit>
+    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in last)
     return f"{plain[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 

@@ -41,6 +41,8 @@ class RunnerPool:
         self.agreement: Agreement | None = None
         """The conventions of the benchmark and of the policy, once it is made."""
         self.remarks: tuple[str, ...] = ()
+        self.hint: str | None = None
+        """What is not compared, which --quiet leaves out."""
         """Sentences for the user about the policy."""
         self.about: dict[str, str] = {}
         """What a run is to record of the policy besides its facts: what has changed since."""
@@ -133,8 +135,11 @@ class RunnerPool:
         job = self._job
         self.agreement = agree(job.benchmark, facts, ignore=job.ignore_conventions)
         remark = remark_on(self.agreement, job.benchmark, own=job.in_worker)
-        said = facts.remarks if remark is None else (*facts.remarks, remark)
-        self.remarks = tuple(dict.fromkeys((*self.remarks, *said)))
+        self.remarks = tuple(dict.fromkeys((*self.remarks, *facts.remarks)))
+        if remark is not None and self.agreement.overridden:
+            self.remarks += (remark,)
+        elif remark is not None:
+            self.hint = remark
 
     def _tell_outlier(self) -> None:
         remark = self.outliers.take_remark()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from envhub.discovery import find
+from envhub.discovery import find, installed
 from envhub.errors import InvalidReference, RemoteCodeRefused, UnknownName, UsageError
 from envhub.files import expand_home
 from envhub.options import SourceOptions
@@ -119,6 +119,11 @@ def _find_on_hub(
     if isinstance(decision, Refused):
         if Path(text).exists():
             raise UsageError(f"{text} means a Hub repository; for the local path write ./{text}")
+        if ref.revision is None and ref.owner in {plugin.name for plugin in installed()}:
+            raise UsageError(
+                f"{text} means a Hub repository, and {ref.owner} is installed here. For a task of "
+                f"it: envhub eval {ref.owner} --task {ref.repo}"
+            )
         raise refusal(ref, decision)
     sandbox = choose(options.sandbox)  # before the first request
     if not ref.pinned:

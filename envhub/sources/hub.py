@@ -260,14 +260,26 @@ class Hub:
 
         return dict(build_hf_headers(token=self._token))
 
-    def publish(self, repo: str, directory: Path, *, private: bool, ignore: list[str]) -> str:
-        """Upload a directory as a model repository; return the new commit.
+    def publish(
+        self,
+        repo: str,
+        directory: Path,
+        *,
+        private: bool,
+        ignore: list[str],
+        message: str = "Publish with envhub",
+        tag: str | None = None,
+    ) -> str:
+        """Upload a directory as a model repository, and tag it; return the new commit.
 
         Raises:
-            UsageError: The repository exists and is public, although a private one is wanted.
+            UsageError: The repository exists and is public, although a private one is wanted, or
+                has the tag already.
         """
         with self._asking(repo):
             exists = self._exists(repo, private=private)
+            if exists and tag is not None:
+                self._refuse_taken(repo, tag)
             # Without exist_ok nobody else's new repository, which may be public, is taken for it.
             if not exists:
                 self._api.create_repo(repo, private=private)
@@ -275,9 +287,18 @@ class Hub:
                 repo_id=repo,
                 folder_path=directory,
                 ignore_patterns=ignore,
-                commit_message="Publish with envhub",
+                commit_message=message,
             )
+            if tag is not None:
+                self._api.create_tag(repo, tag=tag, revision=str(done.oid))
         return str(done.oid)
+
+    def _refuse_taken(self, repo: str, tag: str) -> None:
+        """Refuse a tag that means another commit to those who have used it."""
+        if tag in {ref.name for ref in self._api.list_repo_refs(repo).tags}:
+            raise UsageError(
+                f"Nothing was uploaded: {repo} has a tag {tag} already. Choose another one."
+            )
 
     def _exists(self, repo: str, *, private: bool) -> bool:
         """Whether a repository exists, and is private if it must be."""

@@ -8,6 +8,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
+from huggingface_hub import HfApi
 from support.attacks import env_file, envhub
 from support.disks import SmallDisk
 from support.needs import needs_own_mount
@@ -82,6 +83,26 @@ def test_files_are_listed_then_uploaded(hub, mine):
     assert envhub("publish", "mine", "me/mine", "--yes", *named).returncode == 0
     assert hub.commit_of("me/mine") != first
     assert uploaded(hub) == files | {"more.py"}
+
+
+def test_a_message_and_a_tag(hub, mine):
+    words = ("publish", "mine", "me/mine", "--yes", "--tag", "v1")
+    done = envhub(*words, "--message", "Harder goals")
+    assert done.returncode == 0, done.stderr
+    first = hub.commit_of("me/mine", "v1")
+    assert done.stdout == f"me/mine@{first}:env.py\n"
+    assert first == hub.commit_of("me/mine")
+    assert HfApi(hub.endpoint).list_repo_commits("me/mine")[0].title == "Harder goals"
+    (mine / "more.py").write_text("")
+    done = envhub(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Nothing was uploaded: me/mine has a tag v1 already." in done.stderr
+    assert hub.commit_of("me/mine") == first
+    requests = len(hub.requests)
+    for option in (("--tag", "not a tag"), ("--message", " ")):
+        done = envhub("publish", "mine", "me/mine", "--yes", *option)
+        assert (done.returncode, done.stdout) == (2, "")
+    assert len(hub.requests) == requests
 
 
 def test_without_a_terminal_it_must_be_said(hub, mine):

@@ -170,7 +170,7 @@ def test_the_command(tmp_path):
         (
             POLICY,
             [],
-            "declares no conventions, so they are not compared with those of arm: control",
+            "The policy declares no conventions to compare with those of arm, which",
         ),
         (
             POLICY,
@@ -190,6 +190,9 @@ def test_silence_is_one_line(tmp_path, policy, theirs, said):
     lines = [line for line in answer.err.splitlines() if "convention" in line]
     assert len(lines) == (said is not None)
     assert said is None or said in lines[0]
+    if said is not None:
+        words = (*words[:-1], tmp_path / "silent", "--quiet")
+        assert run_command(*words, *args).err == ""
 
 
 def facts(format_="raw", **conventions):
@@ -208,14 +211,14 @@ def benchmark(**declared):
         (
             {},
             {"frame": "ee"},
-            "walk declares no conventions, so those of the policy are not compared: frame ee.",
+            "walk declares no conventions to compare with those of the policy: frame ee.",
         ),
         (
             {"conventions": {"frame": "ee"}, "control_hz": 5.0},
             {},
             (
-                "The policy declares no conventions, so they are not compared with those of walk: "
-                "frame ee, control_hz 5."
+                "The policy declares no conventions to compare with those of walk, which "
+                "`envhub info` shows."
             ),
         ),
         (

@@ -4,6 +4,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import shutil
 import sys
 import threading
@@ -23,7 +24,8 @@ import envhub
 from envhub import evaluate, open_run
 from envhub.api import _Callbacks
 from envhub.errors import ContractError, RunDirectoryError, UnknownName, UsageError, WorkerRaised
-from envhub.evaluation.run import resume_run
+from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.run import name_run, resume_run
 from envhub.results.summary import to_json
 
 
@@ -142,6 +144,20 @@ def test_a_resumed_run_without_records_calls_its_policy_as_before(out, tmp_path,
     assert again.complete
     assert again.info["policy"]["ref"] == policy
     assert again.info["policy"]["path"] == run.info["policy"]["path"]
+
+
+@pytest.mark.parametrize(
+    ("ref", "name"),
+    [
+        (f"me/reach@{'a1' * 20}", "reach-a1a1a1a"),
+        (f"hf://me/reach@{'a1' * 20}:env.py", "reach-a1a1a1a"),
+        (f"me/reach@{'a1' * 20}:hard/env.py", "reach-a1a1a1a-hard"),
+        ("me/reach@v1", "reach-v1"),
+        ("./my_env/env.py", "my_env"),
+    ],
+)
+def test_the_name_of_a_run(ref, name):
+    assert re.fullmatch(rf"{name}-\d{{8}}-\d{{6}}", name_run(EvalRequest(ref)))
 
 
 # Nothing is left behind

@@ -1,11 +1,12 @@
 """Local directories and files as sources."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
-from envhub.errors import InvalidReference, UsageError
+from envhub.errors import InvalidReference, RemoteCodeRefused, UnpinnedReference, UsageError
 from envhub.options import SourceOptions
 from envhub.refs import HubRef, NameRef, PathRef, parse
 from envhub.sources.find import find_source, locate, read_reference
@@ -25,6 +26,25 @@ def here(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "pipe.py")
     monkeypatch.chdir(tmp_path / "reach")
     return tmp_path.resolve()
+
+
+def test_a_task_of_an_installed_benchmark_is_no_repository(here, plugin_site):
+    with pytest.raises(UsageError, match=r"envhub eval arm --task reach-v3$"):
+        find_source("arm/reach-v3")
+    for ref in ("leg/reach-v3", f"arm/reach-v3@{'a' * 40}"):
+        with pytest.raises((UnpinnedReference, RemoteCodeRefused)):
+            find_source(ref)
+
+
+@pytest.fixture
+def plugin_site(tmp_path, monkeypatch):
+    """An installed benchmark `arm`."""
+    info = tmp_path / "site" / "arm-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: arm\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[envhub]\narm = no_such_module\n")
+    monkeypatch.setattr(sys, "path", [str(info.parent), *sys.path])
+    monkeypatch.delenv("ENVHUB_PLUGINS", raising=False)
 
 
 GOOD = {
