@@ -46,6 +46,9 @@ class ZeroMq:
     def check_silent(self) -> None:
         """Do nothing: the socket drops what nobody asked for."""
 
+    def ping(self, seconds: float) -> None:
+        """Do nothing: a socket of ZeroMQ has no pings of its own."""
+
     @property
     def open(self) -> bool:
         """Whether it was not closed here."""

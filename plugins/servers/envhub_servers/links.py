@@ -39,6 +39,10 @@ class Link(Protocol):
         """Refuse a message that nobody asked for: it would be taken for the next answer."""
         ...
 
+    def ping(self, seconds: float) -> float | None:
+        """Return the milliseconds of a round trip; None: there is no such thing."""
+        ...
+
     @property
     def open(self) -> bool:
         """Whether the server has not closed it."""
@@ -126,6 +130,13 @@ class WebSocket:
                 f"{self._url} sent a message that nobody asked for, so its answers cannot be told "
                 "apart. Is it a server of this dialect?"
             )
+
+    def ping(self, seconds: float) -> float | None:
+        """Return the milliseconds until the server has answered a ping."""
+        began = time.monotonic()
+        if not self._call(self._socket.ping).wait(seconds):
+            return None
+        return 1000 * (time.monotonic() - began)
 
     @property
     def open(self) -> bool:

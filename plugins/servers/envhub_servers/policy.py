@@ -32,9 +32,10 @@ _SAID = 20_000
 """Characters of a server's metadata that a run records."""
 _CONNECT = 60.0
 """Seconds until a server has to say what it is, and that a run waits for one to come back."""
-_DIALECTS: Mapping[str, type[OpenPi]] = {
+DIALECTS: Mapping[str, type[OpenPi]] = {
     kind.name: kind for kind in (OpenPi, RoboArena, Vllm, VlaEval, Gr00t)
 }
+"""How servers are spoken to, by name."""
 
 Episode = tuple[str, str, int]
 
@@ -76,7 +77,7 @@ def make_policy(
         ContractError: The server is not there, is another one, or does not fit.
     """
     address = read_address(transport, place, 0)
-    spoken = _DIALECTS[dialect](address.url, actions)
+    spoken = DIALECTS[dialect](address.url, actions)
     servers = Servers(address, spoken, connect)
     said = servers.first()
     try:
@@ -138,6 +139,10 @@ class Servers:
         if not (self._free and self._free[0].open):
             self._free = [reach(self._connect, self._seconds)]
         return self._free[0]
+
+    def ping(self) -> float | None:
+        """Return the milliseconds of a round trip; None: the transport has none."""
+        return self._free[0].ping(self._seconds)
 
     def begin(self, episode: Episode) -> None:
         """Give an episode a connection, waiting for a server that is being started again."""

@@ -108,13 +108,15 @@ def test_vllm_keeps_sessions_over_connections_and_joins_parts():
         both = double(request["state"])[None]
         return {"arm": both[..., :1], "gripper": both[..., 1:]}
 
-    with serving(vllm(answer, idle=0.3)) as port:
-        with connected("vllm", port, actions="arm+gripper") as policy:
-            chunks, contexts = act(policy)
-            check(chunks)
-            time.sleep(0.6)
-            check(act(policy, began=contexts)[0])
-            act(policy)
+    with (
+        serving(vllm(answer, idle=0.3)) as port,
+        connected("vllm", port, actions="arm+gripper") as policy,
+    ):
+        chunks, contexts = act(policy)
+        check(chunks)
+        time.sleep(0.6)
+        check(act(policy, began=contexts)[0])
+        act(policy)
     assert sessions[0] == sessions[1] != sessions[2]
 
 
@@ -126,19 +128,24 @@ def test_vllm_keeps_sessions_over_connections_and_joins_parts():
     ],
 )
 def test_vllm_says_errors_as_maps(answer, problem):
-    with serving(vllm(answer)) as port, connected("vllm", port) as policy:
-        with pytest.raises(ContractError, match=problem):
-            act(policy)
+    with (
+        serving(vllm(answer)) as port,
+        connected("vllm", port) as policy,
+        pytest.raises(ContractError, match=problem),
+    ):
+        act(policy)
 
 
 def test_parts_that_cannot_be_joined():
     def answer(_):
         return {"arm": np.zeros((3, 1)), "gripper": np.zeros((2, 1))}
 
-    with serving(vllm(answer)) as port:
-        with connected("vllm", port, actions="arm+gripper") as policy:
-            with pytest.raises(ContractError, match=r"cannot be joined: arm \(3, 1\), gripper"):
-                act(policy)
+    with (
+        serving(vllm(answer)) as port,
+        connected("vllm", port, actions="arm+gripper") as policy,
+        pytest.raises(ContractError, match=r"cannot be joined: arm \(3, 1\), gripper"),
+    ):
+        act(policy)
 
 
 def test_vla_eval_has_a_connection_per_episode_and_one_action_per_answer():
@@ -163,22 +170,28 @@ def test_vla_eval_says_errors_as_messages():
     def answer(observation):
         raise ValueError("no weights")
 
-    with serving(vla_eval(answer, [])) as port, connected("vla-eval", port, NESTED) as policy:
-        with pytest.raises(ContractError, match="failed: observation_failed: no weights"):
-            act(policy)
+    with (
+        serving(vla_eval(answer, [])) as port,
+        connected("vla-eval", port, NESTED) as policy,
+        pytest.raises(ContractError, match="failed: observation_failed: no weights"),
+    ):
+        act(policy)
 
 
 def test_dialects_are_not_guessed():
     """Who speaks another one is refused: in one the server speaks first, in another the client."""
-    with serving(openpi()) as port, pytest.raises(ContractError, match="something else than a he"):
-        with connected("vla-eval", port, NESTED):
-            pass
+    with (
+        serving(openpi()) as port,
+        pytest.raises(ContractError, match="something else than a he"),
+        connected("vla-eval", port, NESTED),
+    ):
+        pass
     with (
         serving(vla_eval(dict, [])) as port,
         pytest.raises(ContractError, match=r"silent for 0\.5"),
+        connected("openpi", port, connect=0.5),
     ):
-        with connected("openpi", port, connect=0.5):
-            pass
+        pass
 
 
 def arm_and_gripper(observation):
@@ -199,10 +212,9 @@ def test_gr00t_takes_a_row_per_episode_in_one_request(monkeypatch):
         asked.append(len(observation["state"]["arm"]))
         return arm_and_gripper(observation)
 
-    with serving_gr00t(answer, token="s3cret") as port:
-        with connected("gr00t", port, GR00T) as policy:
-            check(act(policy, 3)[0])
-            assert "s3cret" not in str(policy.about)
+    with serving_gr00t(answer, token="s3cret") as port, connected("gr00t", port, GR00T) as policy:
+        check(act(policy, 3)[0])
+        assert "s3cret" not in str(policy.about)
     assert asked == [3]
 
 
@@ -216,12 +228,17 @@ def test_gr00t_takes_a_row_per_episode_in_one_request(monkeypatch):
     ],
 )
 def test_gr00t_says_errors_as_maps(answer, token, problem):
-    with serving_gr00t(answer, token) as port, pytest.raises(ContractError, match=problem):
-        with connected("gr00t", port, GR00T) as policy:
-            act(policy)
+    with (
+        serving_gr00t(answer, token) as port,
+        pytest.raises(ContractError, match=problem),
+        connected("gr00t", port, GR00T) as policy,
+    ):
+        act(policy)
 
 
 def test_gr00t_that_is_not_there():
-    with pytest.raises(ContractError, match=r"was silent for 0\.5 s"):
-        with connected("gr00t", 1, GR00T, connect=0.5):
-            pass
+    with (
+        pytest.raises(ContractError, match=r"was silent for 0\.5 s"),
+        connected("gr00t", 1, GR00T, connect=0.5),
+    ):
+        pass
