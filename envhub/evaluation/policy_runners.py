@@ -176,6 +176,7 @@ class WorkerRunner:
             fresh=fresh,
             until_success=attempt.outcome.until_success,
             options=attempt.options,
+            delays=attempt.delays if fresh else None,
         )
 
 
@@ -309,6 +310,9 @@ class InlineRunner:
             caller.start(self._contexts[number][0])
         context, _ = self._contexts[number]
         context.step = attempt.outcome.steps
+        committed = attempt.committed(spaces_of(slot)[1])
+        if committed is not None:
+            context.delay, context.committed = len(committed), committed
         return context
 
     def _index(self, slot: Slot) -> int | None:

@@ -37,6 +37,10 @@ class Context:
     """The policy's randomness for this episode; derived from the seed and the task's name."""
     memory: dict[str, Any] = field(default_factory=dict)
     """The policy's own state for this episode."""
+    delay: int = 0
+    """With `--latency`: how many steps late the result of this call is."""
+    committed: Array | None = None
+    """With `--latency`: the actions that are taken until then, one per step."""
 
 
 class Policy(Protocol):

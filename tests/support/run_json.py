@@ -39,6 +39,7 @@ MANIFEST: dict[str, Any] = {
         "seeding": "shared",
         "max_steps": None,
         "instructions": {},
+        "latency": None,
         "reuse": "reset",
         "tasks": {
             name: {"horizon": 5, "success": "once", "init_states": 0, "description": f"Go {name}."}

@@ -40,6 +40,7 @@ class PolicyCaller:
         """
         self.facts: PolicyFacts = facts_of(policy, leaves, batch)
         self._told = {*self.facts.remarks}
+        self.action_space = action_space
         self._policy = policy
         self._shape = action_space.shape or ()
         self._dtype = np.dtype(action_space.dtype)

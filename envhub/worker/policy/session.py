@@ -108,4 +108,6 @@ class PolicySession:
             raise ContractError(f"Episode {row.number} was not started in this process.")
         context, _ = self._contexts[row.number]
         context.step = row.step
+        if row.committed is not None:
+            context.delay, context.committed = len(row.committed), row.committed
         return context
