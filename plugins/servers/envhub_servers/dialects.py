@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from envhub_servers.codec import InvalidMessage, mark_vla_eval, pack, unpack
+from envhub_servers.codec import InvalidMessage, mark_vla_eval, pack, pack_into, unpack
 from envhub_servers.links import Link, ServerFailed, quote
 
 Request = dict[str, Any]
@@ -43,6 +43,7 @@ class OpenPi:
         """Take what errors need, and the name of the answer's actions, or names: `arm+gripper`."""
         self._url = url
         self._actions = actions
+        self._buffer = bytearray()
 
     def greet(self, link: Link, seconds: float) -> dict[str, Any]:
         """Return what the server says of itself.
@@ -68,7 +69,7 @@ class OpenPi:
     def ask(self, link: Link, request: Request, session: str) -> None:
         """Send an observation."""
         link.check_silent()
-        link.send(pack(request))
+        link.send(pack_into(self._buffer, request))
 
     def answer(self, link: Link) -> Answer:
         """Wait for the actions.
@@ -134,7 +135,8 @@ class RoboArena(OpenPi):
     def ask(self, link: Link, request: Request, session: str) -> None:
         """Send an observation."""
         link.check_silent()
-        link.send(pack({**request, "endpoint": "infer", "session_id": session}))
+        whole = {**request, "endpoint": "infer", "session_id": session}
+        link.send(pack_into(self._buffer, whole))
 
     def _pick(self, link: Link, said: Any) -> Any:
         return said if isinstance(said, np.ndarray) else super()._pick(link, said)

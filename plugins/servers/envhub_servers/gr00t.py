@@ -31,7 +31,7 @@ class ZeroMq:
         self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
         self._socket.connect(address.url)
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes | bytearray) -> None:
         """Send a message."""
         self._socket.send(message)
 

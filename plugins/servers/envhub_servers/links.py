@@ -27,7 +27,7 @@ class ServerFailed(ContractError):
 class Link(Protocol):
     """A connection that carries messages."""
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes | bytearray) -> None:
         """Send a message."""
         ...
 
@@ -108,7 +108,7 @@ class WebSocket:
             problem = quote(str(exc)).rstrip(".")
             raise ServerFailed(f"{self._url} refuses the connection: {problem}.{advice}") from exc
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes | bytearray) -> None:
         """Send a message."""
         self._call(lambda: self._socket.send(message))
 
