@@ -1,6 +1,6 @@
 """Policy servers: a round trip against a bare echo, and batches against episodes in turn.
 
-python tests/perf/servers.py [--json] [--requests 200] [--rounds 3]
+python tests/perf/servers.py [--json] [--requests 100] [--rounds 5]
 
 The request is that of LIBERO: two pictures of 224 x 224, a state and an instruction, 301 kB. The
 bare echo sends the same bytes over the same library and gets the bytes of the answer, without
@@ -173,8 +173,8 @@ def play(policy: ServedPolicy, rows: slice, steps: int) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--requests", type=int, default=200)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     n = options.requests
     request = pack(
@@ -225,7 +225,8 @@ def main() -> int:
             },
             options.rounds,
         )
-    echo_ms, *rest = [1000 * median(seconds) / n for seconds in trips.values()]
+    # The fastest round: what else runs can only slow one down.
+    echo_ms, *rest = [1000 * min(seconds) / n for seconds in trips.values()]
     rows: list[dict[str, Any]] = [
         {"case": name, "ms": value, "of the echo": value / echo_ms}
         for name, value in zip(trips, (echo_ms, *rest), strict=True)
