@@ -61,7 +61,7 @@ def test_the_data_of_the_script(run):
     assert json.loads(json.dumps(data)) == data
     name, states, rows, seeds = data["tasks"][0]
     assert (name, states, data["seed"]) == ("near", 0, 0)
-    assert seeds is None  # they are shared, and follow from that of the run
+    assert seeds == [record.seed for record in run.records() if record.task == "near"]
     assert rows[0] == [0, "s", 3, 1.0, "s", 3]
     assert data["errors"][rows[3][6]] == "ValueError in the policy at step 1: no"
 
@@ -86,7 +86,7 @@ def test_the_command_that_repeats_a_run(make_run):
     run = open_run(make_run("args", change, near="1"))
     assert dict(commands(run))["Run it again"] == (
         "envhub eval ./env --policy './my policy.py' --suite s --episodes 10 --seed 0 "
-        "--seeding shared --max-steps 9 --env-arg size=3 --env-arg 'name=a b' "
+        "--max-steps 9 --env-arg size=3 --env-arg 'name=a b' "
         "--policy-arg 'deep=[1]'"
     )
 
