@@ -13,8 +13,8 @@ from envhub.evaluation.outcome import Outcome
 from envhub.records import EpisodeRecord
 from envhub.results import format1
 from envhub.results.arrays import Arrays
-from envhub.results.journal import parse_json, read_json, read_lines
 from envhub.results.former import former_summary, is_former
+from envhub.results.journal import parse_json, read_json, read_lines
 from envhub.results.run import Run
 from envhub.results.summary import to_json
 from envhub.run_info import TaskInfo, hash_protocol

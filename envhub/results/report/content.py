@@ -11,6 +11,7 @@ from typing import Any
 from envhub.conventions import describe
 from envhub.records import EpisodeRecord
 from envhub.results.controls import read_controls
+from envhub.results.evidence import describe_evidence
 from envhub.results.paste import (
     describe_outlier,
     describe_overridden,
@@ -65,6 +66,7 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "bars": histogram(records, max(horizons, default=1)),
         "horizon": max(horizons, default=0),
         "notes": [
+            *describe_evidence(info, summary),
             *notes(records, info.plan),
             *latency_notes(info.policy),
             *outlier_notes(info.policy),
