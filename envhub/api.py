@@ -28,16 +28,16 @@ from envhub.arguments import (
     check_workers,
 )
 from envhub.errors import PluginError, UsageError
-from envhub.evaluation.again import Consent
+from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
-from envhub.evaluation.controls import play_controls
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.replay import Replay
 from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.run import continue_run, start_run
 from envhub.evaluation.shard import parse_shard
-from envhub.evaluation.verify import SAMPLE, Question, Verification, verify_run
+from envhub.evaluation.verify import SAMPLE, Verification, VerifyRequest, verify_run
 from envhub.evaluation.videos import replay_episode
 from envhub.host.loading import LazySpec, describe
 from envhub.options import (
@@ -157,7 +157,7 @@ def evaluate(
     resume: bool = False,
     progress: Callable[[int, int], object] | None = None,
     on_episode: Callable[[EpisodeRecord], object] | None = None,
-    controls: Iterable[str] = (),
+    baselines: Iterable[str] = (),
     ignore_conventions: bool = False,
     shard: str | None = None,
     **source: Unpack[SourceKeywords],
@@ -195,8 +195,8 @@ def evaluate(
         progress: Called with the number of episodes that have a record, and of all: at the start
             and after each episode.
         on_episode: Called with the record of each episode that has ended.
-        controls: Policies that are played in the same episodes afterwards, into `controls/` of the
-            run's directory: `zero`, `random`, or those of the benchmark.
+        baselines: Policies that are played in the same episodes afterwards, into `baselines/` of
+            the run's directory: `zero`, `random`, or those of the benchmark.
         ignore_conventions: Run a policy whose conventions differ from the benchmark's, and record
             that.
         shard: The share of the episodes that is played here, such as "3/16"; `merge` joins them.
@@ -230,7 +230,7 @@ def evaluate(
         max_errors=check_whole("max_errors", max_errors, 1),
         out=check_path("out", out),
         options=_source_options("evaluate", source),
-        controls=check_names("controls", controls),
+        baselines=check_names("baselines", baselines),
         ignore_conventions=check_flag("ignore_conventions", ignore_conventions),
         shard=None if shard is None else parse_shard(shard, os.environ),
     )
@@ -243,7 +243,7 @@ def evaluate(
         raise UsageError("resume needs the run's directory: give out too.")
     else:
         run = continue_run(request, request.out, watcher)
-    play_controls(request, run, lambda _: _Callbacks())
+    play_baselines(request, run, lambda _: _Callbacks())
     _warn_of_errors(run, watcher.failed)
     return run
 
@@ -288,7 +288,7 @@ def replay(
     return replay_episode(
         opened,
         record,
-        _consent("replay", benchmark, env_args, source),
+        _rerun_options("replay", benchmark, env_args, source),
         _Callbacks(),
         out=check_path("out", out),
         every=check_whole("every", every, 1),
@@ -328,7 +328,7 @@ def verify(
         RunDirectoryError: The directory has no run, or its benchmark is another one now.
         UsageError: There is no such task.
     """
-    question = Question(
+    request = VerifyRequest(
         None if episodes is None else check_whole("episodes", episodes, 1),
         check_names("tasks", tasks),
         check_flag("policy", policy),
@@ -336,24 +336,24 @@ def verify(
     )
     directory = run.directory if isinstance(run, Run) else Path(run)
     count = None if workers is None else check_whole("workers", workers, 1)
-    consent = _consent("verify", benchmark, env_args, source, count)
-    return verify_run(directory, question, consent, _Callbacks())
+    rerun_options = _rerun_options("verify", benchmark, env_args, source, count)
+    return verify_run(directory, request, rerun_options, _Callbacks())
 
 
 def _open(run: Run | str | Path) -> Run:
     return run if isinstance(run, Run) else open_run(run)
 
 
-def _consent(
+def _rerun_options(
     caller: str,
     benchmark: str | Path | None,
     env_args: Mapping[str, Argument] | None,
     source: SourceKeywords,
     workers: int | None = None,
-) -> Consent:
+) -> RerunOptions:
     named = None if benchmark is None else check_reference(benchmark, "benchmark")
     given = check_values("env_args", env_args)
-    return Consent(caller, named, given, workers, _source_options(caller, source))
+    return RerunOptions(caller, named, given, workers, _source_options(caller, source))
 
 
 def _interpreter(policy_python: str | Path | None) -> str | None:

@@ -6,8 +6,8 @@
     <folder>/.<name>-*          leftovers of a builder that was killed
 
 A cache is shared, copied and restored, and whoever changes a file there can change the record
-beside it too. The digest of the record is therefore noted in the user's state directory (`Known`);
-a directory of which nothing is noted there is not used.
+beside it too. The digest of the record is therefore noted in the user's state directory
+(`DirectoryNote`); a directory of which nothing is noted there is not used.
 
 How strictly the content is checked depends on the kind of the directory:
 
@@ -78,7 +78,7 @@ RUNTIMES = Kind("runtimes", "changes")
 PACKAGES = Kind("packages", "content")
 
 
-class Known(msgspec.Struct, frozen=True):
+class DirectoryNote(msgspec.Struct, frozen=True):
     """What is noted of a directory in the user's state directory."""
 
     manifest: str
@@ -90,7 +90,7 @@ class Known(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltDirectory:
     """A built directory of the cache."""
 
     key: str
@@ -102,15 +102,15 @@ class Built:
 # What is known
 
 
-def recall(note: str) -> Known | None:
+def recall(note: str) -> DirectoryNote | None:
     """Return what is noted under a name; None if nothing is, or nothing that can be read."""
     try:
-        return msgspec.json.decode(_noted_at(note).read_bytes(), type=Known)
+        return msgspec.json.decode(_noted_at(note).read_bytes(), type=DirectoryNote)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def remember(note: str, known: Known, *, secret: bool = True) -> None:
+def remember(note: str, known: DirectoryNote, *, secret: bool = True) -> None:
     """Note something under a name.
 
     Args:
@@ -197,16 +197,18 @@ def is_whole(kind: Kind, key: str) -> bool:
         return False
     if whole and unchanged:
         with suppress(OSError):  # then every byte is hashed next time too
-            remember(_note(kind, key), Known(known.manifest, unchanged=unchanged), secret=False)
+            remember(
+                _note(kind, key), DirectoryNote(known.manifest, unchanged=unchanged), secret=False
+            )
     return whole
 
 
-def all_built(kind: Kind) -> tuple[Built, ...]:
+def all_built(kind: Kind) -> tuple[BuiltDirectory, ...]:
     """Return all directories of a kind, including damaged ones."""
     base = cache_home() / kind.folder
     places = sorted(base.iterdir()) if base.is_dir() else []
     return tuple(
-        Built(place.name, place, _read(place), is_whole(kind, place.name))
+        BuiltDirectory(place.name, place, _read(place), is_whole(kind, place.name))
         for place in places
         if place.is_dir() and not place.name.startswith(".")
     )
@@ -269,7 +271,9 @@ def _build(kind: Kind, place: Path, build: Build, tag: str) -> None:
         settle_tree(staged, place)
     # Last, since settling changes attributes; a directory that is not noted is built again.
     unchanged = _digest_tree(place, tag, _attributes)
-    remember(_note(kind, place.name), Known(digest(record), unchanged=unchanged), secret=False)
+    remember(
+        _note(kind, place.name), DirectoryNote(digest(record), unchanged=unchanged), secret=False
+    )
 
 
 def _variable_of(error: OSError) -> str:

@@ -33,9 +33,11 @@ def _home(own: str, shared: str, default: str) -> Path:
     """Return a directory of EnvHub's; `$ENVHUB_HOME` is all of them in one."""
     chosen = os.environ.get(own) or os.environ.get("ENVHUB_HOME")
     if chosen:
-        return Path(chosen).absolute()
-    base = os.environ.get(shared)
-    return (Path(base) if base else Path.home() / default) / "envhub"
+        place = Path(chosen).absolute()
+    else:
+        base = os.environ.get(shared)
+        place = (Path(base) if base else Path.home() / default) / "envhub"
+    return place.resolve() if ".." in place.parts else place  # sandboxes have no place before `..`
 
 
 def advise_on_space(error: OSError, variable: str) -> str:

@@ -82,12 +82,22 @@ class FileSource:
 Source = PluginSource | FileSource
 
 
+def _spell_out(path: str) -> str:
+    """Return a path without `..`: the directory before it is not there in a sandbox."""
+    place = Path(path)
+    return str(place.parent.resolve() / place.name) if ".." in place.parts else path
+
+
+THIS_PYTHON = _spell_out(sys.executable)
+"""The running interpreter, as workers are started with it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Interpreter:
     """The interpreter of a process: this one, that of a runtime, or one that the user names."""
 
     kind: Literal["here", "isolated", "named"] = "here"
-    python: str = sys.executable
+    python: str = THIS_PYTHON
     key: str | None = None
     """The key of the runtime."""
     paths: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from envhub import directories
-from envhub.directories import Kind, Known
+from envhub.directories import DirectoryNote, Kind
 from envhub.errors import RuntimeUnavailable
 
 BUILDER = """
@@ -279,7 +279,7 @@ def test_a_state_directory_that_cannot_be_written(apart):
 
 def test_what_is_remembered_is_recalled():
     assert directories.recall("fetched/me--env/0") is None
-    known = Known(directories.digest(b"manifest"), "http://127.0.0.1:1")
+    known = DirectoryNote(directories.digest(b"manifest"), "http://127.0.0.1:1")
     directories.remember("fetched/me--env/0", known)
     assert directories.recall("fetched/me--env/0") == known
     assert directories.recall("fetched/me--env/1") is None
@@ -287,7 +287,7 @@ def test_what_is_remembered_is_recalled():
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"manifest": 3}', b"\xff", b"[" * 9999])
 def test_what_cannot_be_read_is_not_known(home, content):
-    directories.remember("fetched/me--env/0", Known("digest"))
+    directories.remember("fetched/me--env/0", DirectoryNote("digest"))
     [path] = home.rglob("*.json")
     path.write_bytes(content)
     assert directories.recall("fetched/me--env/0") is None

@@ -38,6 +38,7 @@ COMMANDS = {
     "publish": "Upload a benchmark to the Hub and print the reference to share.",
     "replay": "Play a recorded episode again, and save its video.",
     "report": "Write a page about a run: rates, episodes, failures.",
+    "reproduce": "Repeat a published evaluation, and judge its claims.",
     "runs": "List the runs in a directory.",
     "runtime": "List, build and remove the interpreters of benchmarks.",
     "search": "Find benchmarks on the Hub.",

@@ -9,8 +9,8 @@ from envhub.cli.options import debug_option, json_option, message, one_line, sho
 from envhub.errors import SourceCorrupt, UnknownName, UsageError
 from envhub.options import Limits
 from envhub.refs import HubRef, NameRef, parse
-from envhub.sources import kept_assets
-from envhub.sources.kept_assets import Kept, KeptFiles
+from envhub.sources import asset_pins
+from envhub.sources.asset_pins import AssetPin, PinnedAssets
 from envhub.text import pluralize
 from envhub.types import PluginSource, WorkerSpec
 
@@ -46,7 +46,7 @@ def show(*, as_json: bool) -> None:
     Example:
         envhub assets list
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    sets = [_facts(kept) for kept in kept_assets.all_kept()]
+    sets = [_facts(pin) for pin in asset_pins.all_pins()]
     if as_json:
         click.echo(json.dumps({"assets": sets}, indent=2))
         return
@@ -71,7 +71,7 @@ def fetch(name: str, *, private: bool, quiet: bool) -> None:
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     for repo in _datasets(name):
         on_progress = (lambda *_: None) if quiet else show_download
-        found = kept_assets.obtain(repo, private=private, on_progress=on_progress)
+        found = asset_pins.obtain(repo, private=private, on_progress=on_progress)
         click.echo(_summary(found))
 
 
@@ -92,10 +92,10 @@ def update(name: str, *, private: bool, quiet: bool) -> None:
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     for repo in _datasets(name):
         on_progress = (lambda *_: None) if quiet else show_download
-        before = kept_assets.recall(repo)
-        found = kept_assets.update(repo, private=private, on_progress=on_progress)
+        before = asset_pins.recall(repo)
+        found = asset_pins.update(repo, private=private, on_progress=on_progress)
         if before is not None:
-            same = before.digest == found.kept.digest
+            same = before.digest == found.pin.digest
             message(f"{repo}: {'the files are the same' if same else 'the files have changed'}.")
         click.echo(_summary(found))
 
@@ -116,9 +116,9 @@ def remove(names: tuple[str, ...], *, everything: bool) -> None:
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if everything == bool(names):
         raise UsageError("Name the sets to remove, or give --all. See envhub assets list.")
-    known = [kept.repo for kept in kept_assets.all_kept()]
+    known = [pin.repo for pin in asset_pins.all_pins()]
     for repo in known if everything else [repo for name in names for repo in _datasets(name)]:
-        if not kept_assets.remove(repo):
+        if not asset_pins.remove(repo):
             raise UnknownName("set of assets", repo, known, advice="See envhub assets list.")
         click.echo(f"Removed {repo}")
 
@@ -153,18 +153,18 @@ def _datasets_of_plugin(name: str) -> list[str]:
     return [asset.repo for asset in assets]
 
 
-def _facts(kept: Kept) -> dict[str, Any]:
+def _facts(pin: AssetPin) -> dict[str, Any]:
     try:
-        found = kept_assets.load(kept)
+        found = asset_pins.load(pin)
         state = "missing" if found is None else "whole"
     except SourceCorrupt:
         found, state = None, "damaged"
     return {
-        "repo": kept.repo,
-        "commit": kept.commit,
-        "digest": kept.digest,
-        "endpoint": kept.endpoint,
-        "fetched": kept.fetched,
+        "repo": pin.repo,
+        "commit": pin.commit,
+        "digest": pin.digest,
+        "endpoint": pin.endpoint,
+        "fetched": pin.fetched,
         "state": state,
         "files": found.files if found else None,
         "bytes": found.size if found else None,
@@ -178,6 +178,6 @@ def _line(facts: dict[str, Any]) -> str:
     return one_line("  ".join(parts))
 
 
-def _summary(found: KeptFiles) -> str:
+def _summary(found: PinnedAssets) -> str:
     size = f"{pluralize(found.files, 'file')}, {found.size / _MB:,.0f} MB"
-    return f"{found.kept.repo}@{found.kept.commit}  {size}\n{found.directory}"
+    return f"{found.pin.repo}@{found.pin.commit}  {size}\n{found.directory}"

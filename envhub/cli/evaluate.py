@@ -10,6 +10,7 @@ import click
 from envhub.arguments import MAX_PROCESSES
 from envhub.cli.filming import film
 from envhub.cli.options import (
+    RenamedOption,
     WholeNumber,
     debug_option,
     env_arg_option,
@@ -25,15 +26,15 @@ from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
 from envhub.cli.show import check_requirements, show_run
 from envhub.declarations import MAX_HORIZON
 from envhub.errors import ExitCode, UsageError
-from envhub.evaluation.again import Consent
+from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
-from envhub.evaluation.controls import play_controls
 from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.evaluation.shard import parse_shard
 from envhub.options import Argument, Processes, SourceOptions
 from envhub.policies.find import read_policy
-from envhub.results.controls import parse_controls
+from envhub.results.baselines import parse_baselines
 from envhub.results.pictures import check_encoder
 from envhub.results.report.page import report
 from envhub.results.require import Requirement
@@ -152,9 +153,11 @@ from envhub.seeding import Seeding
     "Kubernetes' variables say.",
 )
 @click.option(
+    "--baselines",
     "--controls",
+    cls=RenamedOption,
     metavar="NAME,...",
-    callback=lambda _ctx, _param, text: () if text is None else parse_controls(text),
+    callback=lambda _ctx, _param, text: () if text is None else parse_baselines(text),
     help="Also play zero, random or policies of the benchmark, such as expert, in the same "
     "episodes.",
 )
@@ -232,7 +235,7 @@ def command(
             run = _start(request, watcher, continuing=continuing)
             if not watcher.interrupted:
                 watcher.finish()
-                play_controls(request, run, lambda name: _watch_control(name, quiet=quiet))
+                play_baselines(request, run, lambda name: _watch_baseline(name, quiet=quiet))
     except KeyboardInterrupt:
         watcher.finish()
         _show_resume(watcher)
@@ -244,9 +247,9 @@ def command(
         _show_resume(watcher)
         context.exit(ExitCode.INTERRUPTED)
     if videos is not None:
-        consent = Consent("replay", ref, request_options["env_args"], workers, options)
+        rerun_options = RerunOptions("replay", ref, request_options["env_args"], workers, options)
         try:
-            film(run, first_episodes(run, videos), consent, quiet=quiet or as_json)
+            film(run, first_episodes(run, videos), rerun_options, quiet=quiet or as_json)
         except KeyboardInterrupt:
             context.exit(ExitCode.INTERRUPTED)
         watcher.message(f"Report: {report(run).resolve()}")
@@ -285,9 +288,9 @@ def _request(
     )
 
 
-def _watch_control(name: str, *, quiet: bool) -> Watcher:
+def _watch_baseline(name: str, *, quiet: bool) -> Watcher:
     watcher = make_watcher(quiet=quiet)
-    watcher.progress(f"Playing {name} in the same episodes, as a control.")
+    watcher.progress(f"Playing {name} in the same episodes, as a baseline.")
     return watcher
 
 

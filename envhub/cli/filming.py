@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from envhub.cli.options import message
 from envhub.cli.output import echo_error
 from envhub.cli.progress import clock, make_watcher
-from envhub.evaluation.again import Consent
-from envhub.evaluation.videos import Drawn, draw_videos
+from envhub.evaluation.rerun import RerunOptions
+from envhub.evaluation.videos import VideoProgress, draw_videos
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run
 from envhub.text import pluralize
@@ -22,7 +22,7 @@ _LIVE_EVERY = 0.5
 def film(
     run: Run,
     records: Sequence[EpisodeRecord],
-    consent: Consent,
+    options: RerunOptions,
     *,
     every: int | None = None,
     quiet: bool = False,
@@ -37,7 +37,7 @@ def film(
     progress = _Progress(quiet=quiet)
     watcher = make_watcher(quiet=True)
     try:
-        undrawn = draw_videos(run, records, consent, watcher, every=every, on_frame=progress.show)
+        undrawn = draw_videos(run, records, options, watcher, every=every, on_frame=progress.show)
     except KeyboardInterrupt:
         progress.end()
         message(_stopped(run, progress.drawn))
@@ -51,7 +51,7 @@ def film(
         )
 
 
-def _stopped(run: Run, drawn: Drawn | None) -> str:
+def _stopped(run: Run, drawn: VideoProgress | None) -> str:
     failed = any(record.success is not True for record in run.records())
     words = ["envhub", "report", str(run.directory), "--videos", "failures" if failed else "some"]
     done = f"{drawn.done} of {drawn.videos} videos are" if drawn else "no video is"
@@ -65,11 +65,11 @@ class _Progress:
     """Says how many videos are drawn, and how long the others will take."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self.drawn: Drawn | None = None
+        self.drawn: VideoProgress | None = None
         self._quiet, self._live = quiet, sys.stderr.isatty()
         self._began = self._shown = time.monotonic()
 
-    def show(self, drawn: Drawn) -> None:
+    def show(self, drawn: VideoProgress) -> None:
         self.drawn = drawn
         now = time.monotonic()
         if drawn.frame == 0 and not self._quiet:
@@ -87,7 +87,7 @@ class _Progress:
         text = f"{self.drawn.done} of {pluralize(self.drawn.videos, 'video')} drawn"
         echo_error(f"\r\x1b[K{text}" if self._live else text)
 
-    def _print(self, drawn: Drawn, seconds: float) -> None:
+    def _print(self, drawn: VideoProgress, seconds: float) -> None:
         left = seconds / drawn.frame * max(0, drawn.frames - drawn.frame)
         text = f"{drawn.done} of {pluralize(drawn.videos, 'video')} drawn, {clock(left)} left"
         if self._live:

@@ -28,6 +28,23 @@ SPACE_COLUMNS = 800
 """What a space may fill; that of a robot with many cameras is long."""
 
 
+class RenamedOption(click.Option):
+    """An option that help and errors call by its first name; the others are names of before."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.old_names = self.opts[1:]
+        self.opts = self.opts[:1]
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Let the parser know the names of before, too."""
+        self.opts += self.old_names
+        try:
+            super().add_to_parser(parser, ctx)
+        finally:
+            self.opts = self.opts[: -len(self.old_names)]
+
+
 class WholeNumber(click.IntRange):
     """Whole numbers in a range; click's own errors would call `x` no valid integer range."""
 
@@ -89,11 +106,11 @@ def source_options(command: Command) -> Command:
     return wrapped
 
 
-def again_options(command: Command) -> Command:
-    """Add the options of commands that run a recorded run's code again, as one value, `consent`."""
+def rerun_options(command: Command) -> Command:
+    """Add the options of commands that run a recorded run's code again, as one value, `options`."""
 
     @wraps(command)
-    def with_consent(
+    def with_rerun_options(
         *args: Any,
         benchmark: str | None,
         env_args: dict[str, Argument],
@@ -101,15 +118,15 @@ def again_options(command: Command) -> Command:
         options: SourceOptions,
         **params: Any,
     ) -> Any:
-        from envhub.evaluation.again import Consent  # commands must start fast
+        from envhub.evaluation.rerun import RerunOptions  # commands must start fast
 
         if env_args and benchmark is None:
             raise UsageError("--env-arg needs --benchmark: without it the run says what to make.")
         name = str(click.get_current_context().info_name)
-        consent = Consent(name, benchmark, env_args, workers, options)
-        return command(*args, consent=consent, **params)
+        rerun = RerunOptions(name, benchmark, env_args, workers, options)
+        return command(*args, options=rerun, **params)
 
-    wrapped: Command = source_options(with_consent)
+    wrapped: Command = source_options(with_rerun_options)
     wrapped = env_arg_option(wrapped)
     wrapped = click.option(
         "--workers",

@@ -7,15 +7,15 @@ import click
 
 from envhub.cli.options import (
     WholeNumber,
-    again_options,
     debug_option,
     json_option,
     local_path,
+    rerun_options,
 )
 from envhub.cli.progress import make_watcher
 from envhub.errors import UsageError, printable
-from envhub.evaluation.again import Consent
 from envhub.evaluation.replay import Replay
+from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.videos import replay_episode
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run, open_run
@@ -36,7 +36,7 @@ from envhub.results.videos import failed_episode, find_episode, worst_episode
     help="A .mp4 file, or .png for the last frame.  [default: videos/NUMBER.mp4 in RUN]",
 )
 @click.option("--every", type=WholeNumber(min=1), default=1, help="Draw every so many steps.")
-@again_options
+@rerun_options
 @json_option
 @debug_option
 def command(
@@ -47,7 +47,7 @@ def command(
     worst: bool,
     out: Path | None,
     every: int,
-    consent: Consent,
+    options: RerunOptions,
     as_json: bool,
 ) -> None:
     """Play episode K of a task of RUN again from its recorded actions, and save its video.
@@ -65,7 +65,7 @@ def command(
     run = open_run(directory)
     record = _choose(run, episode, failed=failed, worst=worst)
     watcher = make_watcher(quiet=as_json)
-    replay = replay_episode(run, record, consent, watcher, out=out, every=every)
+    replay = replay_episode(run, record, options, watcher, out=out, every=every)
     if as_json:
         click.echo(json.dumps(_content(replay)))
         return

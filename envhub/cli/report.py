@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from envhub.cli.filming import film
-from envhub.cli.options import WholeNumber, again_options, debug_option, json_option, local_path
+from envhub.cli.options import WholeNumber, debug_option, json_option, local_path, rerun_options
 from envhub.cli.output import echo_error
 from envhub.errors import UsageError, printable
-from envhub.evaluation.again import Consent
+from envhub.evaluation.rerun import RerunOptions
 from envhub.results.report.index import holds_runs
 from envhub.results.report.page import report
 from envhub.results.run import open_run
@@ -39,7 +39,7 @@ from envhub.results.videos import MAX_FRAMES, choose_episodes
     help="Draw every so many steps.",
 )
 @click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
-@again_options
+@rerun_options
 @json_option
 @debug_option
 def command(
@@ -50,7 +50,7 @@ def command(
     videos: str,
     every: int | None,
     open_it: bool,
-    consent: Consent,
+    options: RerunOptions,
     as_json: bool,
 ) -> None:
     """Write a page about a run: rates with intervals, every episode, failures, protocol.
@@ -70,7 +70,7 @@ def command(
         if other is not None or holds_runs(directory):
             raise UsageError("--videos draws the episodes of one run: name that run alone.")
         run = open_run(directory)
-        film(run, choose_episodes(run, videos), consent, every=every, quiet=as_json)
+        film(run, choose_episodes(run, videos), options, every=every, quiet=as_json)
     path = report(directory, out, other=other).resolve()
     if as_json:
         click.echo(json.dumps({"report": str(path), "bytes": path.stat().st_size}))

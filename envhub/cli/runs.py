@@ -19,7 +19,7 @@ _INDENT = " " * 4
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class RunRow:
     """A run, in a few words; only its directory and the error if it cannot be read."""
 
     run: str
@@ -58,7 +58,7 @@ def command(context: click.Context, /, directory: Path | None, *, as_json: bool)
         context.exit(ExitCode.FOUND)
 
 
-def _list(directory: Path, *, must_exist: bool) -> list[Listed]:
+def _list(directory: Path, *, must_exist: bool) -> list[RunRow]:
     """List the directory itself if it is a run, else the runs in it.
 
     Raises:
@@ -77,14 +77,14 @@ def _list(directory: Path, *, must_exist: bool) -> list[Listed]:
     return sorted(map(_describe, folders), key=lambda run: _time(run.created))
 
 
-def _describe(directory: Path) -> Listed:
+def _describe(directory: Path) -> RunRow:
     try:
         run = open_run(directory)
         overall = run.summary().overall
     except RunDirectoryError as exc:
-        return Listed(str(directory), error=str(exc))
+        return RunRow(str(directory), error=str(exc))
     recorded, planned = overall.n + overall.errors, run.planned
-    return Listed(
+    return RunRow(
         run=str(directory),
         created=run.run_info.created,
         ref=run.run_info.benchmark.ref,
@@ -100,7 +100,7 @@ def _time(created: str | None) -> float:
     return datetime.fromisoformat(created).timestamp() if created else 0.0
 
 
-def _text(run: Listed) -> str:
+def _text(run: RunRow) -> str:
     """The results and the directory, then what was evaluated; a long name has its own line."""
     if run.created is None:
         return _fold(run.run, str(run.error))

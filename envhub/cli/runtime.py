@@ -164,7 +164,7 @@ def _as_text(runtimes: list[dict[str, Any]]) -> str:
     return "\n".join(map(one_line, align([_row(facts) for facts in runtimes], right=(1, 4))))
 
 
-def _facts(built: directories.Built) -> dict[str, Any]:
+def _facts(built: directories.BuiltDirectory) -> dict[str, Any]:
     about = built.about
     return {
         "key": built.key,

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import click
 
 from envhub.cli.options import WholeNumber, debug_option, escaped, excerpt, json_option
-from envhub.sources.hub import Found, Hub
+from envhub.sources.hub import Hub, SearchHit
 from envhub.text import align
 
 
@@ -29,11 +29,11 @@ def command(words: tuple[str, ...], *, limit: int, as_json: bool) -> None:
     click.echo(_as_json(repositories) if as_json else _as_text(repositories))
 
 
-def _as_json(repositories: list[Found]) -> str:
+def _as_json(repositories: list[SearchHit]) -> str:
     return json.dumps({"found": [asdict(found) for found in repositories]}, indent=2)
 
 
-def _as_text(repositories: list[Found]) -> str:
+def _as_text(repositories: list[SearchHit]) -> str:
     if not repositories:
         return "No repositories were found."
     rows = [
@@ -43,5 +43,5 @@ def _as_text(repositories: list[Found]) -> str:
     return "\n".join(map(escaped, align(rows, right=(2,))))
 
 
-def _ref(found: Found) -> str:
+def _ref(found: SearchHit) -> str:
     return excerpt(f"{found.repo}@{found.commit}" if found.commit else found.repo)

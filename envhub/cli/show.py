@@ -14,7 +14,7 @@ from envhub.cli.output import echo_error, encodable
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results import table
-from envhub.results.controls import Control, read_controls
+from envhub.results.baselines import Baseline, read_baselines
 from envhub.results.evidence import describe_evidence
 from envhub.results.paste import (
     describe_overridden,
@@ -80,7 +80,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "line": line,
             "evidence": describe_evidence(run.run_info, summary),
             **to_json(summary),
-            "controls": [_control(control) for control in read_controls(run)],
+            "baselines": [_baseline(baseline) for baseline in read_baselines(run)],
         }
         click.echo(json.dumps(content, indent=2))
         return
@@ -97,28 +97,28 @@ def show_run(run: Run, *, as_json: bool) -> None:
         click.echo(printable(f"\nConventions were ignored: {ignored}."))
     for told in describe_told(run.run_info):
         click.echo(printable(f"\n{told}"))
-    for control in read_controls(run):
-        click.echo(printable(f"\n{_describe_control(control)}"))
+    for baseline in read_baselines(run):
+        click.echo(printable(f"\n{_describe_baseline(baseline)}"))
     click.echo(printable(f"\n{line}\n{run.directory}"))
 
 
-def _control(control: Control) -> dict[str, object]:
+def _baseline(baseline: Baseline) -> dict[str, object]:
     return {
-        "name": control.name,
-        "overall": asdict(control.overall),
-        "verdict": control.verdict,
-        "compared": control.words,
-        "warning": control.warning,
+        "name": baseline.name,
+        "overall": asdict(baseline.overall),
+        "verdict": baseline.verdict,
+        "compared": baseline.words,
+        "warning": baseline.warning,
     }
 
 
-def _describe_control(control: Control) -> str:
-    line = control.overall
+def _describe_baseline(baseline: Baseline) -> str:
+    line = baseline.overall
     rate = "success is not reported" if line.rate is None else f"{line.rate:.1%}"
     if line.ci_low is not None and line.ci_high is not None:
         rate += f" [{line.ci_low:.1%}, {line.ci_high:.1%}]"
-    said = control.warning or f"The policy, compared with it: {control.words.rstrip('.')}."
-    return f"Control {control.name}: {rate}, {pluralize(line.n, 'episode')}. {said}"
+    said = baseline.warning or f"The policy, compared with it: {baseline.words.rstrip('.')}."
+    return f"Baseline {baseline.name}: {rate}, {pluralize(line.n, 'episode')}. {said}"
 
 
 def _first_errors(run: Run) -> list[str]:

@@ -32,7 +32,7 @@ from envhub.options import Argument, Limits, SourceOptions
 from envhub.results.pictures import frame_problem, write_png
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
-from envhub.wire.outcomes import success_of
+from envhub.wire.step_results import success_of
 
 _STEPS = 1000
 """The steps of an episode whose env has no horizon."""

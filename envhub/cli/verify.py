@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import WholeNumber, again_options, debug_option, json_option, local_path
+from envhub.cli.options import WholeNumber, debug_option, json_option, local_path, rerun_options
 from envhub.cli.progress import make_watcher, signals_like_ctrl_c
 from envhub.errors import ExitCode, UsageError, one_line
-from envhub.evaluation.again import Consent
 from envhub.evaluation.judge import ORDER, Verdict
-from envhub.evaluation.verify import SAMPLE, Question, Verification, verify_run
+from envhub.evaluation.rerun import RerunOptions
+from envhub.evaluation.verify import SAMPLE, Verification, VerifyRequest, verify_run
 
 _SHOWN = 12
 """Episodes that are named, the worst first."""
@@ -32,7 +32,7 @@ _MOST_TEXT = 400
 @click.option("--task", "tasks", multiple=True, metavar="NAME", help="Only this task. Repeatable.")
 @click.option("--policy", is_flag=True, help="Let the run's policy choose the actions again, too.")
 @click.option("--seed", type=WholeNumber(min=0), help="Chooses the episodes.  [default: a new one]")
-@again_options
+@rerun_options
 @json_option
 @debug_option
 @click.pass_context
@@ -45,14 +45,14 @@ def command(
     tasks: tuple[str, ...],
     policy: bool,
     seed: int | None,
-    consent: Consent,
+    options: RerunOptions,
     as_json: bool,
 ) -> None:
     """Check whether RUN's files agree with each other, and its episodes go again as recorded.
 
     First the files, without running anything. Then the recorded actions of a random sample are
     taken again on this machine, and every reward and flag is compared; so are those of the run's
-    controls. That shows what these actions score in this benchmark, not who chose them: --policy
+    baselines. That shows what these actions score in this benchmark, not who chose them: --policy
     lets the policy choose again.
 
     \b
@@ -62,9 +62,9 @@ def command(
         envhub verify from_somebody --benchmark owner/repo@<commit> --trust-remote-code
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     watcher = make_watcher(quiet=as_json)
-    question = Question(episodes, tasks, policy, seed)
+    request = VerifyRequest(episodes, tasks, policy, seed)
     context.with_resource(signals_like_ctrl_c())
-    found = verify_run(directory, question, consent, watcher)
+    found = verify_run(directory, request, options, watcher)
     if as_json:
         click.echo(json.dumps(_content(found), indent=2))
     else:
@@ -77,8 +77,8 @@ def command(
 def describe(found: Verification) -> list[str]:
     """Return the lines that say what was found, the worst first; text of the run ends no line."""
     lines = [*_describe(found)]
-    for name, control in found.controls.items():
-        lines += [f"control {name}: {line}" for line in _describe(control)]
+    for name, baseline in found.baselines.items():
+        lines += [f"baseline {name}: {line}" for line in _describe(baseline)]
     return [one_line(line) for line in lines]
 
 
@@ -151,7 +151,7 @@ def _content(found: Verification) -> dict[str, object]:
         "sample_seed": found.sample_seed,
         "episodes": [asdict(each) for each in found.episodes],
         "policy": None if found.policy is None else [asdict(each) for each in found.policy],
-        "controls": {name: _content(control) for name, control in found.controls.items()},
+        "baselines": {name: _content(baseline) for name, baseline in found.baselines.items()},
     }
 
 

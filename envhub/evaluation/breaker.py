@@ -24,26 +24,26 @@ class CircuitBreaker:
         self._worked = worked
         self._starts: Counter[tuple[Process, object]] = Counter()
 
-    def worked(self, actor: object = None) -> None:
+    def worked(self, runner: object = None) -> None:
         """Note that an episode was played to its end, by one of the policy's processes."""
         self._worked = True
         self.started("worker")
-        self.started("policy", actor)
+        self.started("policy", runner)
 
-    def started(self, process: Process, actor: object = None) -> None:
+    def started(self, process: Process, runner: object = None) -> None:
         """Note that a worker, or the policy in one of its processes, was started."""
-        self._starts[process, actor] = 0
+        self._starts[process, runner] = 0
 
     def not_started(
-        self, process: Process, error: WorkerError | ContractError, actor: object = None
+        self, process: Process, error: WorkerError | ContractError, runner: object = None
     ) -> None:
         """Note that a worker, or the policy in one of its processes, could not be started.
 
         Raises:
             RunAborted: Several starts in a row failed, whatever the policy's other processes do.
         """
-        self._starts[process, actor] += 1
-        if self._starts[process, actor] >= _STARTS:
+        self._starts[process, runner] += 1
+        if self._starts[process, runner] >= _STARTS:
             raise RunAborted(f"No {process} can be started any more. {error}") from error
 
     def failed(self, error: WorkerError | ContractError) -> None:

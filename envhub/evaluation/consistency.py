@@ -112,9 +112,9 @@ def _outcome(steps: Array | None, task: TaskInfo) -> Outcome:
 def _manifest(run: Run) -> Iterator[str]:
     info = run.run_info
     if info.format == 1:
-        due = [format1.hash_protocol(info)]
+        due = {format1.hash_protocol(info)}
     else:
-        due = [hash_protocol(info), hash_protocol(info, every_file=True)]
+        due = {hash_protocol(info), hash_protocol(info, every_file=True)}
     if info.protocol not in due:
         yield "The protocol in run.json is not the hash of what it stands for."
 

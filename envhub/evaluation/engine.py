@@ -1,7 +1,7 @@
 """The engine: slots play episodes, and a policy acts for the slots that wait.
 
 No slot waits for a slower one: a slot that ends an episode takes the next at once, and the policy
-acts for all slots that wait at that moment. A policy in several processes has an actor for each,
+acts for all slots that wait at that moment. A policy in several processes has a runner for each,
 and every slot belongs to one of them. The engine is a loop over events: the answers of workers and
 the results of the policy. The last event of a slot decides what it does next:
 
@@ -13,13 +13,13 @@ the results of the policy. The last event of a slot decides what it does next:
 from collections.abc import Callable
 
 from envhub.errors import ContractError, RunAborted, WorkerError, WorkerRaised
-from envhub.evaluation.actor_pool import ActorPool
-from envhub.evaluation.actors import Actor
 from envhub.evaluation.attempt import Attempt
 from envhub.evaluation.breaker import CircuitBreaker
 from envhub.evaluation.episode_queue import EpisodeQueue
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job, Progress
+from envhub.evaluation.policy_runners import PolicyRunner
+from envhub.evaluation.runner_pool import RunnerPool
 from envhub.evaluation.slot import Slot
 from envhub.evaluation.slot_pool import SlotPool
 from envhub.host.remote import RemoteEnv
@@ -54,7 +54,7 @@ class Engine:
         first: RemoteEnv | None = None,
         on_poll: Callable[[], None] = lambda: None,
     ) -> None:
-        """Make the slots and the actors.
+        """Make the slots and the runners.
 
         Args:
             job: The episodes to run, and how.
@@ -71,7 +71,7 @@ class Engine:
         self._poller = WorkerPoller()
         self._queue = EpisodeQueue(job)
         self._breaker = CircuitBreaker(job.max_errors, worked=job.worked)
-        self.actors = ActorPool(job, self._poller)
+        self.runners = RunnerPool(job, self._poller)
         self._pool = SlotPool(job, self._poller, first)
 
     def run(self) -> None:
@@ -84,11 +84,11 @@ class Engine:
             self._record_broken()
             while self._pool.busy:
                 self._start_another()
-                self.actors.pump()
+                self.runners.pump()
                 self._handle_events()
                 self._on_poll()
         finally:
-            self.actors.close()
+            self.runners.close()
             self._pool.close()
             self._poller.dispose()
 
@@ -111,21 +111,21 @@ class Engine:
 
     def _handle_events(self) -> None:
         """Handle every pending event; wait for one if there is none."""
-        events = self.actors.events()
-        for actor, event in events:
-            self._on_policy_event(actor, event)
+        events = self.runners.events()
+        for runner, event in events:
+            self._on_policy_event(runner, event)
         if not events and not self._pool.answered():
-            self._poller.wait(0.0 if self._pool.starting else self.actors.timeout())
+            self._poller.wait(0.0 if self._pool.starting else self.runners.timeout())
         for slot in self._pool.answered():
             if slot.remote is not None:  # unless an event before this one ended it
                 self._on_answer(slot, slot.env.worker.take())
 
-    def _on_answer(self, slot: Slot, outcome: Reply | WorkerError) -> None:
-        if isinstance(outcome, WorkerError):
-            self._on_error(slot, outcome)
+    def _on_answer(self, slot: Slot, reply: Reply | WorkerError) -> None:
+        if isinstance(reply, WorkerError):
+            self._on_error(slot, reply)
             return
         try:
-            self._on_reply(slot, outcome)
+            self._on_reply(slot, reply)
         except RunAborted:
             raise
         except ContractError as error:
@@ -149,7 +149,7 @@ class Engine:
                 self._on_policy_loaded(slot, reply)
             case WasReset():
                 slot.take_reset(reply)
-                self.actors.of(slot).waiting.append(slot)
+                self.runners.of(slot).waiting.append(slot)
             case Stepped() | QuickStepped():
                 self._on_stepped(slot, reply)
             case Played():
@@ -199,12 +199,12 @@ class Engine:
 
     def _on_env_made(self, slot: Slot) -> None:
         """Begin the episode; the leaves that the policy reads must be known before the reset."""
-        facts = self.actors.of(slot).facts(slot)
+        facts = self.runners.of(slot).facts(slot)
         if facts is not None:
-            self._take_facts(facts)  # which may replace the actors
-            facts = self.actors.of(slot).facts(slot)
+            self._take_facts(facts)  # which may replace the runners
+            facts = self.runners.of(slot).facts(slot)
         if facts is None:
-            self.actors.of(slot).make_policy(slot)
+            self.runners.of(slot).make_policy(slot)
         elif facts.format == "lerobot" and self._job.benchmark.lerobot and not slot.converted:
             slot.env.convert(facts.needs)
         else:
@@ -217,30 +217,30 @@ class Engine:
         """Use the policy that a worker made, or start its own process if it asks for one."""
         assert slot.spaces is not None
         slot.making_policy, slot.worker_policy = False, (slot.spaces, loaded.facts)
-        self._breaker.started("policy", self.actors.of(slot))
+        self._breaker.started("policy", self.runners.of(slot))
         self._take_facts(loaded.facts)
         self._on_env_made(slot)
 
     def _take_facts(self, facts: PolicyFacts) -> None:
-        for waiting in self.actors.take_facts(facts):
+        for waiting in self.runners.take_facts(facts):
             self._on_env_made(waiting)
 
     def _begin(self, slot: Slot) -> None:
         episode = slot.attempt.episode
         self.progress.slots[slot.index] = f"{episode.task} #{episode.index}"
-        self.actors.of(slot).begin(slot)
+        self.runners.of(slot).begin(slot)
 
     def _on_stepped(self, slot: Slot, reply: Stepped | QuickStepped) -> None:
         self.progress.steps += 1 if isinstance(reply, QuickStepped) else len(reply.rewards)
-        actor = self.actors.of(slot)
-        actor.pacing.step_ended(slot)
+        runner = self.runners.of(slot)
+        runner.pacing.step_ended(slot)
         slot.take_steps(reply)
         if slot.attempt.outcome.ended:
             self._on_ended(slot)
         elif slot.has_actions:
             self._step(slot)
         else:
-            actor.waiting.append(slot)
+            runner.waiting.append(slot)
 
     def _on_played(self, slot: Slot, reply: Played) -> None:
         slot.take_played(reply)
@@ -248,16 +248,16 @@ class Engine:
         if slot.attempt.outcome.ended:
             self._on_ended(slot)
         else:
-            self.actors.of(slot).resume(slot)
+            self.runners.of(slot).resume(slot)
 
     def _step(self, slot: Slot) -> None:
-        self.actors.of(slot).pacing.step_began(slot)
+        self.runners.of(slot).pacing.step_began(slot)
         slot.step()
 
     def _on_ended(self, slot: Slot) -> None:
         assert slot.spaces is not None
         attempt = slot.attempt
-        self._breaker.worked(self.actors.of(slot))
+        self._breaker.worked(self.runners.of(slot))
         self._record(attempt.record(slot.spaces[1]), attempt)
         self._leave_episode(slot)
 
@@ -272,11 +272,11 @@ class Engine:
     def _on_error(self, slot: Slot, error: WorkerError | ContractError) -> None:
         """Retry or record the slot's episode, and replace its worker."""
         attempt = slot.current
-        self.actors.of(slot).pacing.forget(slot)
+        self.runners.of(slot).pacing.forget(slot)
         if slot.making_policy and isinstance(error, WorkerRaised):
             raise error  # from the policy's code, which would raise in every worker
         if slot.making_policy and attempt is not None:
-            self._breaker.not_started("policy", error, self.actors.of(slot))
+            self._breaker.not_started("policy", error, self.runners.of(slot))
             self._queue.put_back(attempt.episode)
         elif attempt is None and not slot.abandoned:
             self._breaker.not_started("worker", error)
@@ -303,33 +303,33 @@ class Engine:
             for unused in self._pool.unused(self._queue.left):
                 self._start(unused)
 
-    def _on_policy_event(self, actor: Actor, event: Event) -> None:
+    def _on_policy_event(self, runner: PolicyRunner, event: Event) -> None:
         match event:
             case PolicyReady(slots=slots):
-                self._breaker.started("policy", actor)
+                self._breaker.started("policy", runner)
                 for slot in slots:
                     self._on_env_made(slot)
             case ActionsReady(slots=slots, actions=actions):
-                self.actors.acted(actor, event)
+                self.runners.acted(runner, event)
                 for slot, chunk in zip(slots, actions, strict=True):
-                    if slot in actor.waiting:
-                        actor.waiting.remove(slot)
+                    if slot in runner.waiting:
+                        runner.waiting.remove(slot)
                         slot.take_chunk(chunk)
                         self._step(slot)
             case PolicyFailure():
-                self._on_policy_failure(actor, event)
+                self._on_policy_failure(runner, event)
 
-    def _on_policy_failure(self, actor: Actor, failure: PolicyFailure) -> None:
+    def _on_policy_failure(self, runner: PolicyRunner, failure: PolicyFailure) -> None:
         """Blame the episode if it was alone; else run each one again alone, to find the culprit."""
         if not failure.slots and not failure.lost:
             raise failure.error
         if not failure.slots:
-            self._breaker.not_started("policy", failure.error, actor)
+            self._breaker.not_started("policy", failure.error, runner)
         single = len(failure.slots) == 1
         for slot in failure.slots:
-            if slot not in actor.waiting:
+            if slot not in runner.waiting:
                 continue
-            actor.waiting.remove(slot)
+            runner.waiting.remove(slot)
             if single:
                 self._breaker.failed(failure.error)
                 self._retry_or_record(slot, failure.error)
@@ -337,23 +337,23 @@ class Engine:
                 self._queue.put_back(slot.attempt.episode, alone=True)
             self._leave_episode(slot)
         if failure.lost:
-            self._restart_others(actor)
+            self._restart_others(runner)
 
-    def _restart_others(self, actor: Actor) -> None:
-        """Restart the other episodes of an actor: its process has lost its state for them."""
+    def _restart_others(self, runner: PolicyRunner) -> None:
+        """Restart the other episodes of a runner: its process has lost its state for them."""
         for slot in self._pool.slots:
             if slot.current is None or slot.remote is None or not slot.current.began:
                 continue
-            if self.actors.of(slot) is not actor:
+            if self.runners.of(slot) is not runner:
                 continue
             self._queue.put_back(slot.current.episode)
-            if slot in actor.waiting:
-                actor.waiting.remove(slot)
+            if slot in runner.waiting:
+                runner.waiting.remove(slot)
                 self._leave_episode(slot)
             else:  # its worker is stepping: drop the answer when it arrives
                 slot.end_episode()
                 slot.abandoned = True
-                actor.pacing.forget(slot)
+                runner.pacing.forget(slot)
 
     def _leave_episode(self, slot: Slot) -> None:
         slot.end_episode()
@@ -361,5 +361,5 @@ class Engine:
 
     def _record(self, record: EpisodeRecord, attempt: Attempt) -> None:
         self.progress.done += 1
-        self.actors.finished(record.number)
+        self.runners.finished(record.number)
         self._on_record(record, attempt.actions(), attempt.steps())

@@ -1,4 +1,4 @@
-"""The events that an actor hands to the engine."""
+"""The events that a policy runner hands to the engine."""
 
 from dataclasses import dataclass
 

@@ -156,7 +156,7 @@ def prepare(
     try:
         plan = _plan(request, worker, watcher)
         policy = find_policy(request.policy, worker.loaded.benchmark)
-        _check_controls(request, worker.loaded.benchmark)
+        _check_baselines(request, worker.loaded.benchmark)
         asked = AskedInterpreter(request.policy_python, request.workers == 0, watcher.progress)
         runtime = policy.interpreter(asked)
         devices = _policy_devices(request, policy, watcher)
@@ -221,15 +221,15 @@ def _check_playable(tasks: set[str], worker: LoadedWorker, watcher: Watcher) -> 
         )
 
 
-def _check_controls(request: EvalRequest, benchmark: Benchmark) -> None:
-    """Refuse controls that do not exist, before hours of playing.
+def _check_baselines(request: EvalRequest, benchmark: Benchmark) -> None:
+    """Refuse baselines that do not exist, before hours of playing.
 
     Raises:
         UnknownName: Neither EnvHub nor the benchmark has such a policy.
     """
-    for name in request.controls:
+    for name in request.baselines:
         if name not in BUILTIN and name not in benchmark.policies:
-            raise UnknownName("control", name, {*BUILTIN, *benchmark.policies})
+            raise UnknownName("baseline", name, {*BUILTIN, *benchmark.policies})
 
 
 def _policy_devices(

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from envhub.errors import ContractError, RunDirectoryError, WorkerError
-from envhub.evaluation.again import recorded_actions
 from envhub.evaluation.attempt import Attempt
 from envhub.evaluation.job import Job
+from envhub.evaluation.rerun import recorded_actions
 from envhub.evaluation.slot import Slot
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers

@@ -50,7 +50,7 @@ class EvalRequest:
     options: SourceOptions = field(default_factory=SourceOptions)
     ignore_conventions: bool = False
     """Whether to run a policy that was trained with other conventions than the benchmark's."""
-    controls: tuple[str, ...] = ()
+    baselines: tuple[str, ...] = ()
     """Policies of EnvHub or of the benchmark that are to be played in the same episodes."""
     shard: ShardInfo | None = None
     """The share of the plan that is played here; None: all of it."""

@@ -177,7 +177,7 @@ def play(
         prepared.close()
         raise
     engine.run()
-    return engine.actors.facts
+    return engine.runners.facts
 
 
 def _evaluate(
@@ -303,7 +303,7 @@ def _play_and_record(
     remarks: list[str] = []
 
     def on_poll() -> None:
-        for remark in engine.actors.remarks if engine is not None else ():
+        for remark in engine.runners.remarks if engine is not None else ():
             if remark not in remarks:
                 remarks.append(remark)
                 watcher.message(remark)
@@ -339,18 +339,18 @@ def _play_and_record(
 
 
 def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watcher: Watcher) -> Run:
-    actors, info = engine.actors, run.run_info
-    facts, agreement = actors.facts, actors.agreement
+    runners, info = engine.runners, run.run_info
+    facts, agreement = runners.facts, runners.agreement
     if facts is not None and agreement is not None:
         latency = Latency(info.policy.latency)
-        latency.include(actors.latency)
+        latency.include(runners.latency)
         info = info.finished(
             batch=facts.batch,
             placement=facts.placement,
             about=facts.about,
             instructions=facts.instructions,
             latency=latency.info(),
-            outliers=actors.outliers.info(info.policy.outliers),
+            outliers=runners.outliers.info(info.policy.outliers),
             conventions=agreement.info(ignore=info.conventions.ignore),
         )
         run = _write(info, journal)

@@ -175,7 +175,7 @@ class Slot:
         """Return the value of the last observation at a leaf."""
         if path in self._texts:
             return self._texts[path]
-        return self._shared().observations[path][0]
+        return self._shared().value(path)
 
     def keep_texts(self, reply: WasReset | Stepped, observe: Observe) -> None:
         """Keep the texts of an observation, which are not in the shared memory."""
@@ -264,7 +264,7 @@ class Slot:
 
     def _from_memory(self, reply: QuickStepped) -> Stepped:
         """Read the full reply from the shared memory."""
-        number, reward, terminated, truncated, success = self._shared().outcome(0)
+        number, reward, terminated, truncated, success = self._shared().step_result(0)
         if number != reply.id or success >= len(SUCCESSES):
             reason = BrokenChannel("it answered a step that it never took")
             raise self.env.worker.broken(reason)

@@ -73,7 +73,7 @@ class SlotPool:
 
     def answered(self) -> list[Slot]:
         """Return the slots whose worker has answered."""
-        return [s for s in self.slots if s.remote and s.remote.worker.outcome is not None]
+        return [s for s in self.slots if s.remote and s.remote.worker.reply is not None]
 
     def start(self, slot: Slot) -> bool:
         """Give a slot a worker; returns whether it has loaded the benchmark already."""

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from envhub.errors import RunDirectoryError, UnknownName
-from envhub.evaluation.again import Again, Consent, Playback, check_seal, prepared_again
 from envhub.evaluation.consistency import find_contradiction, find_problems
 from envhub.evaluation.judge import AGAIN, ORDER, Verdict, VerdictName, find_denied_repeats, judge
 from envhub.evaluation.machines import compare_machines
 from envhub.evaluation.recorded import check_policy_is_named
 from envhub.evaluation.request import Watcher
+from envhub.evaluation.rerun import Playback, Rerun, RerunOptions, check_seal, prepare_rerun
 from envhub.evaluation.run import play
 from envhub.records import EpisodeRecord
 from envhub.results.arrays import Arrays, read_arrays
-from envhub.results.controls import control_directory, control_names
+from envhub.results.baselines import baseline_directory, baseline_names
 from envhub.results.journal import check_directory
 from envhub.results.run import Run, open_run
 from envhub.results.seal import is_sealed
@@ -58,19 +58,19 @@ class Verification:
     """Those of the lost ones whose error did not occur again: each could hide a failure."""
     policy_errors: int = 0
     """Episodes that failed by an error of the policy, which no actions show."""
-    controls: Mapping[str, "Verification"] = field(default_factory=dict)
-    """Of the controls, by their names."""
+    baselines: Mapping[str, "Verification"] = field(default_factory=dict)
+    """Of the baselines, by their names."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong, in the controls neither; what is missing is not wrong."""
+        """Whether nothing is wrong, in the baselines neither; what is missing is not wrong."""
         bad = {"tampered", "missing", "different"}
         bad |= set() if self.drift_is_excused else {"drifted"}
         verdicts = (*self.episodes, *(self.policy or ()))
         return (
             not self.problems
             and not any(each.verdict in bad for each in verdicts)
-            and all(control.ok for control in self.controls.values())
+            and all(baseline.ok for baseline in self.baselines.values())
         )
 
     @property
@@ -97,7 +97,7 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class VerifyRequest:
     """Which episodes to play again, and how."""
 
     episodes: int | None = SAMPLE
@@ -112,19 +112,19 @@ class Question:
 
 def verify_run(
     directory: Path,
-    question: Question,
-    consent: Consent,
+    request: VerifyRequest,
+    options: RerunOptions,
     watcher: Watcher,
     on_checked: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Verification:
-    """Check a run's files against each other, then play its episodes again; its controls, too.
+    """Check a run's files against each other, then play its episodes again; its baselines, too.
 
     Nothing is executed if the files contradict each other.
 
     Args:
         directory: Of the run.
-        question: Which episodes, and how.
-        consent: What the user says about running their code.
+        request: Which episodes, and how.
+        options: What the user says about running their code.
         watcher: Receives messages.
         on_checked: Called with the numbers of episodes played again, and to play.
 
@@ -135,62 +135,62 @@ def verify_run(
     """
     check_directory(directory)
     run = open_run(directory)
-    for task in question.tasks:
+    for task in request.tasks:
         if task not in run.run_info.plan.tasks:
             raise UnknownName("task", task, run.run_info.plan.tasks)
-    seed = secrets.randbits(32) if question.seed is None else question.seed
-    question = replace(question, seed=seed)
-    found = _verify(run, question, consent, watcher, on_checked)
-    count = 0 if found.problems or found.count("tampered") else question.episodes
-    of_control = replace(question, policy=False, episodes=count)
-    controls = {
-        name: _verify_control(name, run, of_control, consent, watcher)
-        for name in control_names(directory)
+    seed = secrets.randbits(32) if request.seed is None else request.seed
+    request = replace(request, seed=seed)
+    found = _verify(run, request, options, watcher, on_checked)
+    count = 0 if found.problems or found.count("tampered") else request.episodes
+    of_baseline = replace(request, policy=False, episodes=count)
+    baselines = {
+        name: _verify_baseline(name, run, of_baseline, options, watcher)
+        for name in baseline_names(directory)
     }
-    return replace(found, controls=controls)
+    return replace(found, baselines=baselines)
 
 
-def _verify_control(
-    name: str, run: Run, question: Question, consent: Consent, watcher: Watcher
+def _verify_baseline(
+    name: str, run: Run, request: VerifyRequest, options: RerunOptions, watcher: Watcher
 ) -> Verification:
-    """Verify a control, which must have played the run's episodes by the policy of its name."""
-    directory = control_directory(run.directory, name)
-    found = Verification(directory, run.planned, question.seed or 0)
+    """Verify a baseline, which must have played the run's episodes by the policy of its name."""
+    directory = baseline_directory(run.directory, name)
+    found = Verification(directory, run.planned, request.seed or 0)
     try:
         check_directory(directory)
-        control = open_run(directory)
-        info = control.run_info
+        baseline = open_run(directory)
+        info = baseline.run_info
         if info.policy.ref != name:
-            raise RunDirectoryError(f"The policy of the control {name} is {info.policy.ref}.")
+            raise RunDirectoryError(f"The policy of the baseline {name} is {info.policy.ref}.")
         if info.plan != run.run_info.plan:
-            raise RunDirectoryError(f"The plan of the control {name} is not that of the run.")
-        if not control.records():  # it is not shown, either
+            raise RunDirectoryError(f"The plan of the baseline {name} is not that of the run.")
+        if not baseline.records():  # it is not shown, either
             return found
     except RunDirectoryError as error:
         return replace(found, problems=(str(error),))
-    return _verify(control, question, consent, watcher)
+    return _verify(baseline, request, options, watcher)
 
 
 def _verify(
     run: Run,
-    question: Question,
-    consent: Consent,
+    request: VerifyRequest,
+    options: RerunOptions,
     watcher: Watcher,
     on_checked: Callable[[int, int], object] = lambda _done, _total: None,
 ) -> Verification:
-    assert question.seed is not None
-    found = Verification(run.directory, run.planned, question.seed)
+    assert request.seed is not None
+    found = Verification(run.directory, run.planned, request.seed)
     try:
         run = run.keep_records()
     except RunDirectoryError as error:  # a record of another plan, or none
         return replace(found, problems=(str(error),))
     records = run.records()
-    ended, failed = _split(records, question.tasks)
-    drawn = random.Random(question.seed)  # noqa: S311 - which episodes, not a secret
+    ended, failed = _split(records, request.tasks)
+    drawn = random.Random(request.seed)  # noqa: S311 - which episodes, not a secret
     chosen = {
         record.number: record
         for pool in (ended, failed)
-        for record in draw(pool, question.episodes, drawn)
+        for record in draw(pool, request.episodes, drawn)
     }
     kept: dict[int, Arrays] = {}
     verdicts = {
@@ -210,11 +210,11 @@ def _verify(
     sample = _Sample({n: each for n, each in chosen.items() if verdicts[n] is None}, kept)
     if found.problems or found.count("tampered") or not sample.chosen:
         return found
-    if question.policy:
-        check_seal(run, consent)
+    if request.policy:
+        check_seal(run, options)
         check_policy_is_named(run.run_info, run.directory)
     played, machine, by_policy = _play_sample(
-        run, sample, consent, watcher, on_checked, policy=question.policy
+        run, sample, options, watcher, on_checked, policy=request.policy
     )
     return replace(
         found,
@@ -313,7 +313,7 @@ class _Sample:
 def _play_sample(
     run: Run,
     sample: _Sample,
-    consent: Consent,
+    options: RerunOptions,
     watcher: Watcher,
     on_checked: Callable[[int, int], object],
     *,
@@ -333,17 +333,17 @@ def _play_sample(
         on_checked(done, total)
 
     playback = Playback(sample.actions, chosen)
-    with prepared_again(run, consent, watcher, policy=playback) as again:
-        machine = tuple(compare_machines(run.run_info, again.prepared.info))
-        played = _play_again(again, chosen, sample.kept, count, first_leaves=_first_leaves(chosen))
+    with prepare_rerun(run, options, watcher, policy=playback) as rerun:
+        machine = tuple(compare_machines(run.run_info, rerun.prepared.info))
+        played = _play_again(rerun, chosen, sample.kept, count, first_leaves=_first_leaves(chosen))
     if not policy or not ended:
         return played, machine, () if policy else None
-    with prepared_again(run, consent, watcher) as again:
-        return played, machine, tuple(_play_again(again, ended, sample.kept, count).values())
+    with prepare_rerun(run, options, watcher) as rerun:
+        return played, machine, tuple(_play_again(rerun, ended, sample.kept, count).values())
 
 
 def _play_again(
-    again: Again,
+    rerun: Rerun,
     chosen: Sequence[EpisodeRecord],
     kept: Mapping[int, Arrays],
     on_checked: Callable[[], None],
@@ -351,7 +351,7 @@ def _play_again(
     first_leaves: Mapping[int, tuple[str, ...] | None] | None = None,
 ) -> dict[int, Verdict]:
     recorded = {record.number: record for record in chosen}
-    episodes = tuple(e for e in again.prepared.plan.episodes if e.number in recorded)
+    episodes = tuple(e for e in rerun.prepared.plan.episodes if e.number in recorded)
     verdicts: dict[int, Verdict] = {}
     records: list[EpisodeRecord] = []
 
@@ -364,9 +364,9 @@ def _play_again(
     # Where errors are recorded, they are no reason to give up.
     expected = any(record.error is not None for record in chosen)
     play(
-        again.prepared,
+        rerun.prepared,
         episodes,
-        again.logs,
+        rerun.logs,
         on_record,
         worked=expected,
         first_leaves=first_leaves,

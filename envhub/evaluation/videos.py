@@ -10,9 +10,9 @@ from functools import partial
 from pathlib import Path
 
 from envhub.errors import EnvHubError, RunDirectoryError, UsageError
-from envhub.evaluation.again import Again, Consent, Playback, prepared_again, recorded_actions
 from envhub.evaluation.replay import OnFrame, Replay, Replayer
 from envhub.evaluation.request import Watcher
+from envhub.evaluation.rerun import Playback, Rerun, RerunOptions, prepare_rerun, recorded_actions
 from envhub.files import write_whole
 from envhub.records import EpisodeRecord
 from envhub.results.journal import PlannedEpisodes
@@ -30,7 +30,7 @@ from envhub.wire.values import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Undrawn:
+class VideoFailure:
     """An episode that could not be drawn, and why."""
 
     record: EpisodeRecord
@@ -38,7 +38,7 @@ class Undrawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class VideoProgress:
     """How far the drawing of videos is."""
 
     done: int
@@ -53,7 +53,7 @@ class Drawn:
 def replay_episode(
     run: Run,
     record: EpisodeRecord,
-    consent: Consent,
+    options: RerunOptions,
     watcher: Watcher,
     *,
     out: Path | None = None,
@@ -65,7 +65,7 @@ def replay_episode(
     Args:
         run: The run.
         record: The episode.
-        consent: What the user says about running its code.
+        options: What the user says about running its code.
         watcher: Receives messages.
         out: The file, `.mp4`, or `.png` for the last frame; None: the run's own video, or no file
             if `on_frame` is given. A video of more frames is not replaced: this one lies beside it.
@@ -83,13 +83,13 @@ def replay_episode(
     if filming:
         check_encoder()
     with (
-        prepared_again(
+        prepare_rerun(
             run,
-            consent,
+            options,
             watcher,
             policy=Playback(partial(recorded_actions, run.directory), [record]),
-        ) as again,
-        Video(again.prepared.benchmark.control_hz, every) if filming else nullcontext() as video,
+        ) as rerun,
+        Video(rerun.prepared.benchmark.control_hz, every) if filming else nullcontext() as video,
     ):
         last: list[Array] = []
 
@@ -101,7 +101,7 @@ def replay_episode(
                 on_frame(frame)
 
         # Of a picture only the last frame counts.
-        replay = _replay(again, record, take, max(every, record.steps) if picture else every)
+        replay = _replay(rerun, record, take, max(every, record.steps) if picture else every)
         content = png(last[0]) if video is None else video.finish()
     if filming and out is None:
         known = known_videos(run, run.records())
@@ -121,18 +121,18 @@ def replay_episode(
 def draw_videos(
     run: Run,
     records: Sequence[EpisodeRecord],
-    consent: Consent,
+    options: RerunOptions,
     watcher: Watcher,
     *,
     every: int | None = None,
-    on_frame: Callable[[Drawn], object] = lambda _: None,
-) -> list[Undrawn]:
+    on_frame: Callable[[VideoProgress], object] = lambda _: None,
+) -> list[VideoFailure]:
     """Draw the videos of episodes that have none yet, or one of fewer frames, in parallel.
 
     Args:
         run: The run.
         records: The episodes.
-        consent: What the user says about running their code.
+        options: What the user says about running their code.
         watcher: Receives messages.
         every: Steps from one frame to the next; None: so many that no video has more than
             `MAX_FRAMES` frames, and any video that there is will do.
@@ -153,38 +153,38 @@ def draw_videos(
     if not missing:
         return []
     check_encoder()
-    with prepared_again(
-        run, consent, watcher, policy=Playback(partial(recorded_actions, run.directory), missing)
-    ) as again:
-        return _Crew(again, missing, every, on_frame).draw()
+    with prepare_rerun(
+        run, options, watcher, policy=Playback(partial(recorded_actions, run.directory), missing)
+    ) as rerun:
+        return _VideoWorkers(rerun, missing, every, on_frame).draw()
 
 
-class _Crew:
+class _VideoWorkers:
     """Threads with a worker each, which take one episode after the other."""
 
     def __init__(
         self,
-        again: Again,
+        rerun: Rerun,
         records: Sequence[EpisodeRecord],
         every: int | None,
-        on_frame: Callable[[Drawn], object],
+        on_frame: Callable[[VideoProgress], object],
     ) -> None:
-        self._again, self._on_frame = again, on_frame
+        self._rerun, self._on_frame = rerun, on_frame
         self._every = {r.number: every or frame_distance(r.steps) for r in records}
         self._waiting = deque(records)
         frames = sum(1 - (-r.steps // self._every[r.number]) for r in records)
-        self._drawn = Drawn(0, len(records), 0, frames)
-        self._undrawn: list[Undrawn] = []
-        self._facts = known_videos(again.run, again.run.records())
+        self._drawn = VideoProgress(0, len(records), 0, frames)
+        self._undrawn: list[VideoFailure] = []
+        self._facts = known_videos(rerun.run, rerun.run.records())
         self._lock = threading.Lock()
         self._stop = False
-        planned = again.prepared.plan.episodes
+        planned = rerun.prepared.plan.episodes
         chosen = {record.number for record in records}
-        self._job = again.prepared.job(
-            tuple(episode for episode in planned if episode.number in chosen), again.logs
+        self._job = rerun.prepared.job(
+            tuple(episode for episode in planned if episode.number in chosen), rerun.logs
         )
 
-    def draw(self) -> list[Undrawn]:
+    def draw(self) -> list[VideoFailure]:
         self._on_frame(self._drawn)
         count = max(1, min(self._job.workers, self._drawn.videos))
         with ThreadPoolExecutor(count) as pool:
@@ -197,18 +197,18 @@ class _Crew:
         return self._undrawn
 
     def _work(self, index: int) -> None:
-        again = self._again
-        first = again.prepared.worker.remote if index == 0 else None
+        rerun = self._rerun
+        first = rerun.prepared.worker.remote if index == 0 else None
         replayer: Replayer | None = None
         try:
             while (record := self._take()) is not None:
                 try:
-                    replayer = replayer or Replayer(again.run, self._job, index, first)
+                    replayer = replayer or Replayer(rerun.run, self._job, index, first)
                     self._draw(replayer, record)
                 except _Stopped:
                     return
                 except EnvHubError as error:
-                    self._undrawn.append(Undrawn(record, error))
+                    self._undrawn.append(VideoFailure(record, error))
                     if replayer is not None:
                         replayer.close()
                     replayer, first = None, None
@@ -221,7 +221,7 @@ class _Crew:
             return self._waiting.popleft() if self._waiting and not self._stop else None
 
     def _draw(self, replayer: Replayer, record: EpisodeRecord) -> None:
-        episode = PlannedEpisodes(self._again.run.run_info.plan)[record.task, record.episode]
+        episode = PlannedEpisodes(self._rerun.run.run_info.plan)[record.task, record.episode]
         every = self._every[record.number]
         with Video(self._job.benchmark.control_hz, every) as video:
 
@@ -234,7 +234,7 @@ class _Crew:
             replay = replayer.play(record, episode, take, every)
             content = video.finish()
         with self._lock:
-            _keep(self._again.run, self._facts, content, replay, every)
+            _keep(self._rerun.run, self._facts, content, replay, every)
         self._count(done=1)
 
     def _count(self, *, done: int = 0, frames: int = 0) -> None:
@@ -248,10 +248,10 @@ class _Stopped(Exception):
     """Ends a video that is not to be finished."""
 
 
-def _replay(again: Again, record: EpisodeRecord, on_frame: OnFrame, every: int) -> Replay:
-    job = again.prepared.job((), again.logs)
-    episode = PlannedEpisodes(again.run.run_info.plan)[record.task, record.episode]
-    replayer = Replayer(again.run, job, 0, again.prepared.worker.remote)
+def _replay(rerun: Rerun, record: EpisodeRecord, on_frame: OnFrame, every: int) -> Replay:
+    job = rerun.prepared.job((), rerun.logs)
+    episode = PlannedEpisodes(rerun.run.run_info.plan)[record.task, record.episode]
+    replayer = Replayer(rerun.run, job, 0, rerun.prepared.worker.remote)
     try:
         return replayer.play(record, episode, on_frame, every)
     finally:

@@ -36,7 +36,7 @@ class InlineWorker:
         self.name = name
         self.subject = ""
         self.making: str | None = None
-        self.outcome: Reply | WorkerError | None = None
+        self.reply: Reply | WorkerError | None = None
         self.busy = False
         self.ended = False
         self.deadline = math.inf
@@ -74,7 +74,7 @@ class InlineWorker:
             check(request, reply)
         if isinstance(reply, Failed):
             add_to_log(self._log, reply.traceback)
-            self.outcome = WorkerRaised(
+            self.reply = WorkerRaised(
                 f"{verb} of {self.subject} in {self.name}",
                 reply.kind,
                 reply.message,
@@ -85,7 +85,7 @@ class InlineWorker:
                 hint=explain_failure(reply, None),
             )
         else:
-            self.outcome = reply
+            self.reply = reply
 
     @contextmanager
     def _in_place(self) -> Iterator[None]:
@@ -115,14 +115,14 @@ class InlineWorker:
         """Do nothing: descriptors are passed to `ask` together with the request."""
 
     def wait(self) -> Reply | WorkerError:
-        """Return the outcome, which is available already."""
+        """Return the reply, which is available already."""
         return self.take()
 
     def take(self) -> Reply | WorkerError:
-        """Return the outcome of the request."""
-        outcome, self.outcome = self.outcome, None
-        assert outcome is not None
-        return outcome
+        """Return the reply of the request."""
+        reply, self.reply = self.reply, None
+        assert reply is not None
+        return reply
 
     def broken(self, reason: Exception) -> WorkerError:
         """Return the error for an invalid answer."""

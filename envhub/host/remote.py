@@ -66,7 +66,7 @@ class RemoteEnv:
     """An env in a worker.
 
     The methods up to `close` send a request and return at once; `answer` or `worker.wait` waits for
-    the outcome.
+    the reply.
     """
 
     def __init__(
@@ -255,11 +255,11 @@ class RemoteEnv:
 
     def answer(self, reply_type: type[R]) -> R:
         """Wait for the answer; raise the error if the request failed."""
-        outcome = self.worker.wait()
-        if isinstance(outcome, WorkerError):
-            raise outcome
-        assert isinstance(outcome, reply_type)  # `messages.check` made sure of it
-        return outcome
+        reply = self.worker.wait()
+        if isinstance(reply, WorkerError):
+            raise reply
+        assert isinstance(reply, reply_type)  # `messages.check` made sure of it
+        return reply
 
     def spaces(
         self, opened: Opened, decode: Callable[[SpaceSpec, SpaceSpec], Spaces] = decode_spaces

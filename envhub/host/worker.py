@@ -63,7 +63,7 @@ class Worker:
             )
         self.name = name
         self.spec = spec
-        self.outcome: Reply | WorkerError | None = None
+        self.reply: Reply | WorkerError | None = None
         self.busy = False
         self.ended = False
         self.deadline = math.inf
@@ -115,7 +115,7 @@ class Worker:
         self._limit = limit
         self._since = time.monotonic()
         self.deadline = self._since + limit
-        self.outcome = None
+        self.reply = None
         self.busy = True
         if not self.ended:
             self.channel.send(encode(request), fds)
@@ -139,7 +139,7 @@ class Worker:
         self._last_pulse = 0
         self._limit = limit
         self.deadline = now + limit
-        self.outcome = None
+        self.reply = None
         self.busy = True
         if self.ended:
             self._settle(WorkerDied(self._doing(), self._ending, log=self.log.tail()))
@@ -147,7 +147,7 @@ class Worker:
             self.channel.send(b"")
 
     def quick_stepped(self) -> None:
-        """Accept an empty answer: the step was taken, and its outcome is in shared memory."""
+        """Accept an empty answer: the step was taken, and its result is in shared memory."""
         assert self._request is not None
         self._settle(QuickStepped(self._request.id))
 
@@ -157,7 +157,7 @@ class Worker:
             self.fail(self.broken(BrokenChannel("it answered without being asked")))
 
     def wait(self) -> Reply | WorkerError:
-        """Wait for the outcome of the current request."""
+        """Wait for the reply of the current request."""
         while self.busy:
             self.read()
             if self.busy:
@@ -165,16 +165,16 @@ class Worker:
         return self.take()
 
     def wait_briefly(self) -> bool:
-        """Wait up to 10 ms for the outcome, in the cheapest way, and return whether it came."""
+        """Wait up to 10 ms for the reply, in the cheapest way, and return whether it came."""
         if self.busy:
             self._read_safely(self._receive_quickly)
         return not self.busy
 
     def take(self) -> Reply | WorkerError:
-        """Return the outcome of the request, which must have come."""
-        outcome, self.outcome = self.outcome, None
-        assert outcome is not None
-        return outcome
+        """Return the reply of the request, which must have come."""
+        reply, self.reply = self.reply, None
+        assert reply is not None
+        return reply
 
     def read(self) -> None:
         """Read the answer from the channel if it has arrived whole."""
@@ -374,10 +374,10 @@ class Worker:
         confinement = self._confinement
         return confinement is not None and confinement.in_sandbox
 
-    def _settle(self, outcome: "Reply | WorkerError") -> None:
+    def _settle(self, reply: "Reply | WorkerError") -> None:
         self.busy = False
         self.deadline = math.inf
-        self.outcome = outcome
+        self.reply = reply
 
     def _last_lines(self) -> str:
         if self.log.read_end >= 0:  # not closed

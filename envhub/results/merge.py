@@ -11,8 +11,8 @@ from msgspec.structs import replace as changed
 from envhub.errors import RunDirectoryError, UsageError
 from envhub.records import EpisodeRecord
 from envhub.results.arrays import read_arrays
+from envhub.results.baselines import baseline_directory, baseline_names
 from envhub.results.comparable import check_mergeable
-from envhub.results.controls import control_directory, control_names
 from envhub.results.journal import Journal, check_directory, create_directory, is_vacant
 from envhub.results.latency import Latency
 from envhub.results.run import Run, open_run
@@ -98,7 +98,7 @@ def merge_runs(out: Path, places: Sequence[Path]) -> Run:
                 journal.append(record, stored.actions, stored.steps)
         run = Run.of(out, info).keep_records()
         journal.write("summary.json", to_json(run.summary()))
-    _merge_controls(out, runs)
+    _merge_baselines(out, runs)
     return run
 
 
@@ -228,11 +228,11 @@ def _add_latencies(before: Run | None, runs: Sequence[Run]) -> LatencyInfo | Non
     return latency.info()
 
 
-def _merge_controls(out: Path, runs: Sequence[Run]) -> None:
-    """Merge the controls that the runs have, into those of the merged run."""
+def _merge_baselines(out: Path, runs: Sequence[Run]) -> None:
+    """Merge the baselines that the runs have, into those of the merged run."""
     places: dict[str, list[Path]] = {}
     for run in runs:
-        for name in control_names(run.directory):
-            places.setdefault(name, []).append(control_directory(run.directory, name))
+        for name in baseline_names(run.directory):
+            places.setdefault(name, []).append(baseline_directory(run.directory, name))
     for name, there in places.items():
-        merge_runs(control_directory(out, name), there)
+        merge_runs(baseline_directory(out, name), there)

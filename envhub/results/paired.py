@@ -82,8 +82,7 @@ def difference_interval(
         tail = (1 + confidence) / 2
         ratio = student_quantile(tail, columns.count - 1) / NormalDist().inv_cdf(tail)
         of_one = prior_a + prior_b - (prior_b - prior_a) ** 2
-        clustered = columns.spread + of_one / columns.count**2
-        spread = max(spread, clustered * (ratio * count) ** 2)
+        spread = max(spread, columns.variance(of_one) * (ratio * count) ** 2)
     difference = sum(sorted(task.difference for task in tasks)) / count
     center = difference * total / (total + 2)
     reach = NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(spread) / count

@@ -30,6 +30,15 @@ class Columns:
     spread: float
     """The sum of the squares of what each adds to the deviation of the mean."""
 
+    def variance(self, of_one: float) -> float:
+        """Return the variance of the mean, as of seeds that are independent of each other.
+
+        Args:
+            of_one: The variance of a further seed, whose episodes have one outcome. It keeps the
+                variance from being taken for zero where it only looks so.
+        """
+        return (self.spread * self.count**2 + of_one) / (self.count * (self.count - 1))
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -143,11 +152,7 @@ def student_tail(t: float, degrees: float) -> float:
 
 
 def _clustered(columns: Columns, rate: float, confidence: float) -> float:
-    """Return the episodes of a pool that tell as much as these seeds, each one cluster.
-
-    A further seed whose episodes succeed or fail together keeps the variance from being taken for
-    zero where it only looks so.
-    """
+    """Return the episodes of a pool that tell as much as these seeds, each one cluster."""
     seeds = columns.count
     if seeds < 2:
         return 1.0
@@ -155,8 +160,8 @@ def _clustered(columns: Columns, rate: float, confidence: float) -> float:
     ratio = NormalDist().inv_cdf(tail) / student_quantile(tail, seeds - 1)
     of_one = rate * (1 - rate)
     if of_one == 0.0:
-        return seeds * seeds * ratio * ratio
-    return of_one / (columns.spread + of_one / seeds**2) * ratio * ratio
+        return seeds * (seeds - 1) * ratio * ratio
+    return of_one / columns.variance(of_one) * ratio * ratio
 
 
 def _mean_rate(tallies: Sequence[Counted]) -> float:

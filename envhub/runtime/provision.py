@@ -187,6 +187,19 @@ def _required(
     return declared, pins
 
 
+def expected_versions(
+    source: Source, benchmark: Benchmark, choice: RuntimeChoice
+) -> dict[str, str]:
+    """Return the versions that a benchmark's workers will have, as far as its pins say them."""
+    from envhub.runtime.pythons import installed_here
+
+    _, pins = requirements_of(source, benchmark, choice)
+    if pins is None:
+        return {}
+    pinned = {pin.name: pin.version for pin in pins.here().pins}
+    return installed_here(tuple(pinned)) if choice == "here" else pinned
+
+
 def find_unmet(declared: Requirements, pins: "Pins | None") -> tuple[str, ...]:
     """Return the requirements that this interpreter does not meet."""
     from envhub.runtime.installed import unmet_pins, unmet_requirements

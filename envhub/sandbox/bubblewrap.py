@@ -7,7 +7,6 @@ tool, the interpreter, the namespaces or the kernel's settings change, or a work
 import hashlib
 import json
 import shutil
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -16,6 +15,7 @@ from pathlib import Path
 from envhub import process
 from envhub.files import cache_home, write_whole
 from envhub.sandbox import filesystem
+from envhub.types import THIS_PYTHON
 
 TIMEOUT = 20.0
 """Seconds that a first start may take, also from a cold network disk."""
@@ -130,7 +130,7 @@ def _conditions(bwrap: str) -> str:
     tool, status = Path(bwrap).stat(), Path("/proc/self/status").read_text(encoding="utf-8")
     facts = [
         *(bwrap, tool.st_ino, tool.st_size, tool.st_mtime_ns),
-        *(sys.executable, str(Path(__file__).parent)),
+        *(THIS_PYTHON, str(Path(__file__).parent)),
         *(str(Path("/proc/self/ns", name).readlink()) for name in ("user", "mnt", "pid", "cgroup")),
         *(line for line in status.splitlines() if line.startswith(_STATUS)),
         *(_text(Path(path)) for path in _SETTINGS),

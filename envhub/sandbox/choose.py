@@ -7,7 +7,6 @@ not work is an error: nothing falls back to something weaker. `none` is used onl
 
 import os
 import shutil
-import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -20,7 +19,7 @@ from envhub.sandbox import bubblewrap, filesystem, landlock, seccomp
 from envhub.sandbox.bubblewrap import TIMEOUT, known_options, wrap
 from envhub.sandbox.inside import Protection
 from envhub.scratch import scratch_directory
-from envhub.types import Confinement
+from envhub.types import THIS_PYTHON, Confinement
 
 SANDBOXES: tuple[SandboxKind, ...] = ("bubblewrap", "landlock")
 """The strongest first."""
@@ -133,7 +132,7 @@ def _why_bubblewrap_is_unavailable() -> str | None:
     if shutil.which("bwrap") is None:
         return "bwrap is not on PATH"
     with scratch_directory() as scratch:
-        idle = (sys.executable, "-V")  # the least that shows that this interpreter starts inside
+        idle = (THIS_PYTHON, "-V")  # the least that shows that this interpreter starts inside
         readable = filesystem.interpreter_paths()
         argv = wrap(idle, scratch=scratch, readable=readable, network=False)
         done = process.run(argv, timeout=TIMEOUT, env={})

@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from envhub.types import THIS_PYTHON
+
 
 def shown_of_system(root: Path) -> Iterator[Path]:
     """The whole of a directory of programs; its parts where settings lie beside them.
@@ -107,7 +109,7 @@ def interpreter_paths(python: Path | None = None) -> tuple[Path, ...]:
     Args:
         python: The interpreter; None: the running one.
     """
-    executable = python or Path(sys.executable)
+    executable = python or Path(THIS_PYTHON)
     own_prefixes = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
     prefixes = _prefixes(python) if python else map(Path, dict.fromkeys(own_prefixes))
     packages = [] if python else [path for path in map(Path, sys.path) if _has_packages(path)]
@@ -178,8 +180,12 @@ def _homes(variable: str, user: int) -> frozenset[Path]:
 
 
 def apart(paths: Iterable[Path]) -> list[Path]:
-    """Return each path as spelled and as resolved, without those inside another or inside /usr."""
-    spellings = {spelling for path in paths for spelling in (path.absolute(), path.resolve())}
+    """Return each path as spelled and as resolved, without those inside another or inside /usr.
+
+    A spelling with `..` is left out: the directory before it need not be there in a sandbox.
+    """
+    both = {spelling for path in paths for spelling in (path.absolute(), path.resolve())}
+    spellings = {path for path in both if ".." not in path.parts}
     kept: list[Path] = []
     above = tuple(f"{root}/" for root in ROOTS)
     for path in sorted(spellings, key=lambda each: len(each.parts)):

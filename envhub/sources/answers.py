@@ -38,7 +38,7 @@ class Refs(msgspec.Struct):
     tags: list[Ref]
 
 
-class Past(msgspec.Struct):
+class Commit(msgspec.Struct):
     """A commit of a history."""
 
     id: GitId

@@ -69,7 +69,7 @@ def _find(benchmark: Benchmark, asset: Asset, given: Argument, progress: Say) ->
 
 
 def _fetch(benchmark: Benchmark, asset: Asset, where: str, progress: Say) -> LocalAsset:
-    from envhub.sources.kept_assets import obtain  # imports the Hub's client, which takes its time
+    from envhub.sources.asset_pins import obtain  # imports the Hub's client, which takes its time
 
     try:
         found = obtain(asset.repo, on_progress=_Lines(asset.repo, progress))
@@ -79,8 +79,8 @@ def _fetch(benchmark: Benchmark, asset: Asset, where: str, progress: Say) -> Loc
             f"of its package and not stored here. {exc} Where there is a network: `envhub assets "
             f"fetch {benchmark.name}`. Or name the directory of a copy with {where}."
         ) from exc
-    source = f"{asset.repo}@{found.kept.commit}"
-    return LocalAsset(asset.name, str(found.directory), found.kept.digest, source)
+    source = f"{asset.repo}@{found.pin.commit}"
+    return LocalAsset(asset.name, str(found.directory), found.pin.digest, source)
 
 
 class _Lines:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.refs import HubRef
 from envhub.sources import store
-from envhub.sources.hub import Hub, Listed
+from envhub.sources.hub import Hub, HubFile
 from envhub.sources.store import StoredFile
 
 _THREADS = 8
@@ -31,7 +31,7 @@ OnProgress = Callable[[int, int, int, int], None]
 
 
 def download(
-    listing: list[Listed], ref: HubRef, hub: Hub, staged: Path, on_progress: OnProgress
+    listing: list[HubFile], ref: HubRef, hub: Hub, staged: Path, on_progress: OnProgress
 ) -> dict[str, StoredFile]:
     """Download files and check each, small ones several at once; stop at the first failure.
 
@@ -55,7 +55,7 @@ def download(
     received: dict[str, int] = {}
     done: dict[str, StoredFile] = {}
 
-    def fetch(file: Listed) -> StoredFile:
+    def fetch(file: HubFile) -> StoredFile:
         def on_bytes(count: int) -> None:
             place.check()
             received[file.path] = count
@@ -143,11 +143,11 @@ class _Place:
 
 
 def _fetch_in_threads(
-    fetch: Callable[[Listed], StoredFile], listing: list[Listed], most: int
-) -> Iterator[tuple[Listed, StoredFile] | None]:
+    fetch: Callable[[HubFile], StoredFile], listing: list[HubFile], most: int
+) -> Iterator[tuple[HubFile, StoredFile] | None]:
     """Fetch files in several threads; yields None if for a while no file was finished."""
     remaining = list(reversed(listing))
-    finished = SimpleQueue[tuple[Listed, Future[StoredFile]]]()
+    finished = SimpleQueue[tuple[HubFile, Future[StoredFile]]]()
 
     def work() -> None:
         while remaining:
@@ -176,7 +176,7 @@ def _fetch_in_threads(
         remaining.clear()
 
 
-def _check(path: Path, file: Listed, ref: HubRef) -> StoredFile:
+def _check(path: Path, file: HubFile, ref: HubRef) -> StoredFile:
     size = path.stat().st_size
     if size != file.size:
         raise SourceCorrupt(

@@ -4,7 +4,7 @@ import base64
 from contextlib import suppress
 from dataclasses import replace
 
-from envhub.directories import Known
+from envhub.directories import DirectoryNote
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
 from envhub.files import advise_on_space, cache_home, discard_tree
 from envhub.process import EXHAUSTED
@@ -21,7 +21,7 @@ from envhub.sources.git import (
     is_on_branch,
     walk,
 )
-from envhub.sources.hub import Hub, Listed, endpoint
+from envhub.sources.hub import Hub, HubFile, endpoint
 from envhub.sources.paths import check_paths
 from envhub.sources.profiles import BENCHMARK, Profile
 from envhub.sources.store import Manifest, Stored
@@ -135,7 +135,7 @@ def _ask_branches(repo: str, commit: str, hub: Hub) -> bool:
         found = hub.is_on_branch(repo, commit)
     known = store.recall(repo, commit)
     if found and known is not None:
-        store.remember(repo, commit, Known(known.manifest, hub.endpoint))
+        store.remember(repo, commit, DirectoryNote(known.manifest, hub.endpoint))
     return found
 
 
@@ -227,7 +227,7 @@ def _walk(commit: str, objects: dict[str, bytes]) -> dict[str, TreeEntry]:
         raise SourceCorrupt(f"The objects from git are not those of {commit}: {exc}.") from exc
 
 
-def _compare(listing: list[Listed], entries: dict[str, TreeEntry], ref: HubRef) -> None:
+def _compare(listing: list[HubFile], entries: dict[str, TreeEntry], ref: HubRef) -> None:
     """Compare the Hub's listing with the commit's own trees."""
     listed = {file.path: file.blob_id for file in listing}
     proven = {path: entry.blob_id for path, entry in entries.items()}
@@ -250,8 +250,8 @@ def _check_modes(entries: dict[str, TreeEntry], ref: HubRef) -> None:
 
 
 def _choose(
-    listing: list[Listed], ref: HubRef, profile: Profile
-) -> tuple[list[Listed], tuple[str, ...]]:
+    listing: list[HubFile], ref: HubRef, profile: Profile
+) -> tuple[list[HubFile], tuple[str, ...]]:
     """Return the files to fetch, and the paths of those that are left out."""
     check_paths([file.path for file in listing], ref)
     profile.check(str(ref), {file.path: file.size for file in listing})

@@ -16,7 +16,7 @@ import msgspec
 from envhub.errors import HubUnreachable, SourceUnavailable, UsageError
 from envhub.process import EXHAUSTED
 from envhub.sources import http
-from envhub.sources.answers import Entry, Model, Past, Refs, Revision
+from envhub.sources.answers import Commit, Entry, Model, Refs, Revision
 from envhub.sources.profiles import Repositories
 
 TAG = "envhub"
@@ -41,11 +41,11 @@ _ADDRESS = re.compile(
 """An endpoint that every program reads in the same way: no user name, no backslash, no query."""
 
 
-_Item = TypeVar("_Item", Entry, Model, Past)
+_Item = TypeVar("_Item", Entry, Model, Commit)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class HubFile:
     """A file as the Hub lists it."""
 
     path: str
@@ -56,7 +56,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchHit:
     """A repository that a search found."""
 
     repo: str
@@ -130,14 +130,14 @@ class Hub:
             body, _ = self._get(f"{self.endpoint}/api/{self._repositories}/{repo}{at}", None)
             return msgspec.json.decode(body, type=Revision).sha
 
-    def listing(self, repo: str, commit: str) -> list[Listed]:
+    def listing(self, repo: str, commit: str) -> list[HubFile]:
         """Return the files of a commit, as the Hub lists them."""
         with self._asking(f"{repo}@{commit}"):
             entries = self._list(
                 f"{self._repositories}/{repo}/tree/{commit}", Entry, recursive="true"
             )
         return [
-            Listed(entry.path, entry.size, entry.oid, entry.lfs.oid if entry.lfs else None)
+            HubFile(entry.path, entry.size, entry.oid, entry.lfs.oid if entry.lfs else None)
             for entry in entries
             if entry.type == "file"
         ]
@@ -169,7 +169,7 @@ class Hub:
             if time.monotonic() > ends:
                 raise http.BadAnswer(f"did not end within {_LISTING_SECONDS:.0f} seconds")
             path = f"models/{repo}/commits/{head}"
-            history = self._list(path, Past, lambda past: commit in {each.id for each in past})
+            history = self._list(path, Commit, lambda past: commit in {each.id for each in past})
             seen |= {past.id for past in history}
             if commit in seen:
                 return True
@@ -207,7 +207,7 @@ class Hub:
                 on_bytes=on_bytes,
             )
 
-    def search(self, words: str, limit: int) -> list[Found]:
+    def search(self, words: str, limit: int) -> list[SearchHit]:
         """Return the metadata of repositories with the tag `envhub`."""
         query: dict[str, Any] = {
             "filter": TAG,
@@ -219,7 +219,7 @@ class Hub:
         with self._asking("The search"):
             models = self._list("models", Model, lambda found: len(found) >= limit, **query)
         return [
-            Found(model.id, model.sha, model.last_modified, model.downloads, model.tags)
+            SearchHit(model.id, model.sha, model.last_modified, model.downloads, model.tags)
             for model in models[:limit]
         ]
 

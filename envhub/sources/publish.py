@@ -139,7 +139,7 @@ def _find_secret(content: bytes | mmap.mmap) -> str | None:
 
 
 @dataclass(slots=True)
-class _Found:
+class _Scan:
     """The files of a directory, by what becomes of them."""
 
     files: dict[str, str]
@@ -155,8 +155,8 @@ _HIDDEN = "their names start with a dot"
 _RUNS = "they are runs"
 
 
-def _walk(root: Path, included: frozenset[str]) -> _Found:
-    found = _Found({}, {}, {_DATA: [], _HIDDEN: [], _RUNS: []})
+def _walk(root: Path, included: frozenset[str]) -> _Scan:
+    found = _Scan({}, {}, {_DATA: [], _HIDDEN: [], _RUNS: []})
     links: list[str] = []
     folders = [""]
     while folders:
@@ -198,7 +198,7 @@ def _why_left_out(path: str, entry: os.DirEntry[str]) -> str | None:
     return None if BENCHMARK.wants(path) else _DATA
 
 
-def _follow(root: Path, links: list[str], found: _Found) -> None:
+def _follow(root: Path, links: list[str], found: _Scan) -> None:
     """A link is published as a copy of the file that it leads to, if that is published itself."""
     plain = frozenset(found.files)
     for path in links:
@@ -220,7 +220,7 @@ def _follow(root: Path, links: list[str], found: _Found) -> None:
             found.files[path] = inside
 
 
-def _secret_names(found: _Found, included: frozenset[str]) -> dict[str, str]:
+def _secret_names(found: _Scan, included: frozenset[str]) -> dict[str, str]:
     paths = found.files.keys() - included
     return {path: "files of this name hold secrets" for path in paths if is_secret_name(path)}
 
@@ -251,7 +251,7 @@ def _is_printable(path: str) -> bool:
     return printable(path) == path and not set(path) & set("\n\t")
 
 
-def _check_size(directory: Path, root: Path, found: _Found) -> None:
+def _check_size(directory: Path, root: Path, found: _Scan) -> None:
     total = sum((root / target).stat().st_size for target in found.files.values())
     files, size = BENCHMARK.max_files, BENCHMARK.max_bytes
     if len(found.files) > files or total > size:

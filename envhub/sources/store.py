@@ -29,7 +29,7 @@ from typing import Any, Literal
 import msgspec
 
 from envhub import directories
-from envhub.directories import Known, digest
+from envhub.directories import DirectoryNote, digest
 from envhub.errors import SourceCorrupt
 from envhub.files import cache_home, discard_tree, settle_tree, staged_tree, write_whole
 from envhub.sources.git import BrokenProof, pointer_id, walk
@@ -106,12 +106,12 @@ def load(repo: str, commit: str, profile: Profile = BENCHMARK) -> Stored | None:
     return Stored(place / "files", manifest)
 
 
-def recall(repo: str, commit: str, profile: Profile = BENCHMARK) -> Known | None:
+def recall(repo: str, commit: str, profile: Profile = BENCHMARK) -> DirectoryNote | None:
     """Return what is known of a fetched commit; None if nothing is."""
     return directories.recall(_note(repo, commit, profile))
 
 
-def remember(repo: str, commit: str, known: Known, profile: Profile = BENCHMARK) -> None:
+def remember(repo: str, commit: str, known: DirectoryNote, profile: Profile = BENCHMARK) -> None:
     """Note what is known of a fetched commit.
 
     Where that cannot be written, the commit stays unknown: it is fetched or checked again.
@@ -243,11 +243,11 @@ def _damaged(repo: str, commit: str, problem: Exception) -> SourceCorrupt:
 
 def _remember(manifest: Manifest, content: bytes, profile: Profile) -> None:
     before = recall(manifest.repo, manifest.commit, profile)
-    known = Known(digest(content), before.branch_at if before else "")
+    known = DirectoryNote(digest(content), before.branch_at if before else "")
     remember(manifest.repo, manifest.commit, known, profile)
 
 
-def _check_known(proof: Proof, content: bytes, known: Known | None) -> None:
+def _check_known(proof: Proof, content: bytes, known: DirectoryNote | None) -> None:
     """Check a manifest against the digest that was kept when its files were fetched.
 
     Raises:

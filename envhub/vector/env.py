@@ -312,20 +312,20 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         batches = pool.batches if self.copy else None
         if batches is not None:
             batches.begin()
-        outcomes = self._guarded(lambda: pool.quick_step(batches.copy_row if batches else None))
+        results = self._guarded(lambda: pool.quick_step(batches.copy_row if batches else None))
         due = self._clock.tick()
-        if isinstance(outcomes, list):
-            return self._collect(pool, outcomes)
-        terminated, truncated = outcomes["terminated"] != 0, outcomes["truncated"] != 0
+        if isinstance(results, list):
+            return self._collect(pool, results)
+        terminated, truncated = results["terminated"] != 0, results["truncated"] != 0
         if due:
             truncated |= self._clock.at_horizon()
         ended = terminated | truncated
         if self.autoreset_mode is AutoresetMode.SAME_STEP and ended.any():
-            return self._collect(pool, as_answers(outcomes))
+            return self._collect(pool, as_answers(results))
         self._ended = ended
         values = buffers.observations if batches is None else batches.finish()
         observations = unflatten(self._outline, values)
-        return observations, outcomes["reward"].copy(), terminated, truncated, {}
+        return observations, results["reward"].copy(), terminated, truncated, {}
 
     def _collect(
         self, pool: WorkerPool, replies: list[Any]

@@ -25,7 +25,7 @@ from envhub.wire.values import Array
 R = TypeVar("R")
 
 _IN_ANSWER = -1
-"""Replaces the number of a quick step whose outcome is in the answer, not in shared memory."""
+"""Replaces the number of a quick step whose result is in the answer, not in shared memory."""
 
 
 class WorkerPool:
@@ -66,21 +66,21 @@ class WorkerPool:
         self, rows: Iterable[int], ask: Callable[[int, RemoteEnv], None], reply_type: type[R]
     ) -> list[R]:
         """Ask some envs and wait; if one fails, end all workers and raise its error."""
-        outcomes = self._exchange(rows, ask)
-        self._raise_first(outcomes)
-        return outcomes  # type: ignore[return-value]  # `messages.check` made sure of it
+        replies = self._exchange(rows, ask)
+        self._raise_first(replies)
+        return replies  # type: ignore[return-value]  # `messages.check` made sure of it
 
     def query(
         self, ask: Callable[[int, RemoteEnv], None], reply_type: type[R], rows: Iterable[int]
     ) -> list[R]:
         """Ask envs something that may fail; raise the first error, but keep the workers."""
-        outcomes = self._exchange(rows, ask)
+        replies = self._exchange(rows, ask)
         if any(remote.worker.ended for remote in self.remotes):
-            self._raise_first(outcomes)
-        for outcome in outcomes:
-            if isinstance(outcome, WorkerError):
-                raise outcome
-        return [outcome for outcome in outcomes if isinstance(outcome, reply_type)]
+            self._raise_first(replies)
+        for reply in replies:
+            if isinstance(reply, WorkerError):
+                raise reply
+        return [reply for reply in replies if isinstance(reply, reply_type)]
 
     def quick_step(self, on_answer: Callable[[int], None] | None) -> Array | list[Stepped]:
         """Step every env with its action in shared memory.
@@ -89,11 +89,11 @@ class WorkerPool:
             on_answer: Called for each row whose observation is complete, while others compute.
 
         Returns:
-            The outcomes, as `Buffers.outcomes`; or answers, if one of them has info or texts.
+            The results, as `Buffers.step_results`; or answers, if one of them has info or texts.
         """
         try:
             if self._plain and (lockstep := self._lockstep_steps()).step(on_answer):
-                return self._outcomes(lockstep.numbers())
+                return self._step_results(lockstep.numbers())
             self._ask_for_quick_steps()
         except BaseException:  # e.g. Ctrl-C: which envs have answered is unknown
             self._stop_lockstep()
@@ -102,9 +102,9 @@ class WorkerPool:
         replies = self._await([remote.worker for remote in self.remotes], on_answer)
         self._raise_first(replies)
         numbers = [reply.id if type(reply) is QuickStepped else _IN_ANSWER for reply in replies]
-        outcomes = self._outcomes(np.array(numbers))
+        results = self._step_results(np.array(numbers))
         self._plain = _IN_ANSWER not in numbers
-        return outcomes if self._plain else as_answers(outcomes, replies)
+        return results if self._plain else as_answers(results, replies)
 
     def texts(self, row: int, reply: WasReset | Stepped) -> dict[str, str]:
         """Return the texts of an env's observation; end all workers if they are not valid."""
@@ -179,18 +179,18 @@ class WorkerPool:
     def _processes(self) -> list[Worker]:
         return [remote.worker for remote in self.remotes if isinstance(remote.worker, Worker)]
 
-    def _outcomes(self, numbers: Array) -> Array:
-        """Return the outcomes of the quick steps.
+    def _step_results(self, numbers: Array) -> Array:
+        """Return the results of the quick steps.
 
         Args:
-            numbers: The request's number that each outcome must have, or `_IN_ANSWER`.
+            numbers: The request's number that each result must have, or `_IN_ANSWER`.
         """
         assert self.buffers is not None
-        outcomes = self.buffers.outcomes()
-        wrong = (outcomes["number"] != numbers) & (numbers != _IN_ANSWER)
+        results = self.buffers.step_results()
+        wrong = (results["number"] != numbers) & (numbers != _IN_ANSWER)
         if wrong.any():
             raise self._false_answer(int(wrong.argmax()))
-        return outcomes
+        return results
 
     def _false_answer(self, row: int) -> WorkerError:
         """End all workers, because one answered a step that it never took; return the error."""
@@ -242,8 +242,8 @@ class WorkerPool:
         finally:
             os.close(memory)
 
-    def _raise_first(self, outcomes: Sequence[Reply | WorkerError]) -> None:
-        errors = [outcome for outcome in outcomes if isinstance(outcome, WorkerError)]
+    def _raise_first(self, replies: Sequence[Reply | WorkerError]) -> None:
+        errors = [reply for reply in replies if isinstance(reply, WorkerError)]
         if not errors:
             return
         self.close()
@@ -252,12 +252,12 @@ class WorkerPool:
         raise errors[0]
 
 
-def as_answers(outcomes: Array, replies: Sequence[Any] = ()) -> list[Stepped]:
-    """Return an answer per env; those that came as empty frames are made from the outcomes."""
-    answers = list(replies) or [None] * len(outcomes)
+def as_answers(results: Array, replies: Sequence[Any] = ()) -> list[Stepped]:
+    """Return an answer per env; those that came as empty frames are made from the results."""
+    answers = list(replies) or [None] * len(results)
     for row, reply in enumerate(answers):
         if not isinstance(reply, Stepped):
-            number, reward, terminated, truncated, _ = outcomes[row].item()
+            number, reward, terminated, truncated, _ = results[row].item()
             flags = bool(terminated), bool(truncated)
             answers[row] = Stepped(number, [reward], *flags, [], {}, {})
     return answers

@@ -9,6 +9,7 @@ import fcntl
 import mmap
 import os
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +28,10 @@ CHUNK = 64
 
 _PULSE = Leaf("", np.dtype(np.int64), ())
 
-_OUTCOME = Leaf("", np.dtype(np.uint8), (32,))
+_STEP_RESULT = Leaf("", np.dtype(np.uint8), (32,))
 
-OUTCOME = struct.Struct("=qd??B")
-"""The outcome of a quick step: request number, reward, terminated, truncated, success."""
+STEP_RESULT = struct.Struct("=qd??B")
+"""The result of a quick step: request number, reward, terminated, truncated, success."""
 
 SUCCESSES = (False, True, None)
 """What the success byte means, by its value; None: the env did not report success."""
@@ -40,7 +41,7 @@ _FIELDS = np.dtype(
         "names": ["number", "reward", "terminated", "truncated", "success"],
         "formats": ["=i8", "=f8", "u1", "u1", "u1"],
         "offsets": [0, 8, 16, 17, 18],
-        "itemsize": _OUTCOME.nbytes,
+        "itemsize": _STEP_RESULT.nbytes,
     }
 )
 
@@ -48,10 +49,10 @@ _FIELDS = np.dtype(
 class Buffers:
     """Views of a shared memory, laid out from two spaces.
 
-    Besides observations and actions, each row has a pulse and the outcome of its last quick step. A
+    Besides observations and actions, each row has a pulse and the result of its last quick step. A
     worker that takes many steps for one request sets the pulse to twice the number of steps taken,
     plus one while a policy in the worker acts: so the host can tell a long episode from a hanging
-    step, and whose code is running. The worker packs the outcome, and the host copies it out.
+    step, and whose code is running. The worker packs the result, and the host copies it out.
     """
 
     def __init__(self, fd: int, rows: int, observation: AnySpace, action: AnySpace) -> None:
@@ -59,7 +60,7 @@ class Buffers:
         size = needed_bytes(rows, observation, action)
         memory = np.frombuffer(mmap.mmap(fd, size), np.uint8)
         self.pulse, offset = _view(memory, 0, _PULSE, (rows,))
-        self._outcomes, offset = _view(memory, offset, _OUTCOME, (rows,))
+        self._step_results, offset = _view(memory, offset, _STEP_RESULT, (rows,))
         self.observations: dict[str, Array] = {}
         for leaf in array_leaves(observation):
             self.observations[leaf.path], offset = _view(memory, offset, leaf, (rows,))
@@ -68,20 +69,28 @@ class Buffers:
         if action_leaf is not None:
             self.actions, offset = _view(memory, offset, action_leaf, (rows, CHUNK))
 
-    def outcomes(self) -> Array:
-        """Return the outcome of each row's last quick step.
+    def value(self, path: str) -> Any:
+        """Return the first row's value at a leaf, which changes with the next step.
+
+        A bool array is copied: other bytes than 0 and 1 are not valid in numpy's.
+        """
+        rows = self.observations[path]
+        return (rows[:1].view(np.uint8) != 0)[0] if rows.dtype == np.bool_ else rows[0]
+
+    def step_results(self) -> Array:
+        """Return the result of each row's last quick step.
 
         It is a copy, because the worker can change the memory at any time.
         """
-        return self._outcomes.copy().view(_FIELDS)[:, 0]
+        return self._step_results.copy().view(_FIELDS)[:, 0]
 
-    def outcome(self, row: int) -> tuple[int, float, bool, bool, int]:
-        """Return the outcome of one row's last quick step, as `OUTCOME`; a copy too."""
-        return OUTCOME.unpack_from(self._outcomes[row].tobytes())
+    def step_result(self, row: int) -> tuple[int, float, bool, bool, int]:
+        """Return the result of one row's last quick step, as `STEP_RESULT`; a copy too."""
+        return STEP_RESULT.unpack_from(self._step_results[row].tobytes())
 
-    def outcome_of(self, row: int) -> memoryview:
-        """Return the memory of one row that the worker packs `OUTCOME` into."""
-        return memoryview(self._outcomes[row])
+    def step_result_memory(self, row: int) -> memoryview:
+        """Return the memory of one row that the worker packs `STEP_RESULT` into."""
+        return memoryview(self._step_results[row])
 
 
 def make_memory(size: int) -> int:
@@ -94,7 +103,7 @@ def make_memory(size: int) -> int:
 
 def needed_bytes(rows: int, observation: AnySpace, action: AnySpace) -> int:
     """Return the size of the shared memory for a number of rows."""
-    per_row = (_PULSE, _OUTCOME, *array_leaves(observation))
+    per_row = (_PULSE, _STEP_RESULT, *array_leaves(observation))
     total = sum(_padded(leaf.nbytes * rows) for leaf in per_row)
     leaf = shared_action(action)
     if leaf is not None:

@@ -349,7 +349,7 @@ class Played(_Message, frozen=True):
 
 
 TraceStep = dict[str, Annotated[str, msgspec.Meta(max_length=64)]]
-"""Hashes of one step: of each leaf of its observation, and of its outcome."""
+"""Hashes of one step: of each leaf of its observation, and of its result."""
 
 
 class Probed(_Message, frozen=True):
@@ -377,9 +377,9 @@ class Acted(_Message, frozen=True):
 
 
 class QuickStepped(_Message, frozen=True):
-    """A step was taken and its outcome is in shared memory; there is no text and no info.
+    """A step was taken and its result is in shared memory; there is no text and no info.
 
-    On the wire it is an empty frame. The outcome in shared memory repeats the request's number.
+    On the wire it is an empty frame. The result in shared memory repeats the request's number.
     """
 
 

@@ -18,7 +18,7 @@ from envhub.wire.messages import Failed, Load
 from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import AnySpace
 from envhub.worker.convert import Converter
-from envhub.worker.published import PublishedBenchmark
+from envhub.worker.make_env import MakeEnvBenchmark
 
 DeclaredSpaces = tuple[Any, Any]
 """The observation space and the action space, as the benchmark's own code returns them."""
@@ -198,7 +198,7 @@ def _load_source(
         confined = source.confinement is not None
         return DeclaredBenchmark(declared[0], module, request.env_args, confined=confined)
     if callable(make_env):
-        return PublishedBenchmark(
+        return MakeEnvBenchmark(
             make_env,
             source.name,
             request.env_args,

@@ -4,7 +4,7 @@ from typing import Any
 
 from envhub.errors import ContractError
 from envhub.wire.normalize import AnyEnv
-from envhub.wire.outcomes import number_of
+from envhub.wire.step_results import number_of
 from envhub.worker.randomness import seed_shared_generators
 
 
@@ -31,10 +31,10 @@ def take_step(env: AnyEnv, action: Any) -> tuple[Any, float, bool, bool, Any]:
     observation, reward, terminated, truncated, info = result
     if type(reward) is float and type(terminated) is bool and type(truncated) is bool:
         return observation, reward, terminated, truncated, info
-    return observation, *outcome_of(reward, terminated, truncated), info
+    return observation, *step_result_of(reward, terminated, truncated), info
 
 
-def outcome_of(reward: Any, terminated: Any, truncated: Any) -> tuple[float, bool, bool]:
+def step_result_of(reward: Any, terminated: Any, truncated: Any) -> tuple[float, bool, bool]:
     """Read a step's reward and flags: numbers, or arrays, tensors and lists of one number.
 
     Raises:

@@ -8,9 +8,9 @@ import numpy as np
 
 from envhub.wire.messages import First, Play, Played
 from envhub.wire.normalize import AnyEnv
-from envhub.wire.outcomes import success_of
 from envhub.wire.policy_contract import Context
 from envhub.wire.spaces import AnySpace
+from envhub.wire.step_results import success_of
 from envhub.wire.values import Array, portable
 from envhub.worker.envcalls import take_step
 from envhub.worker.leaves import Reader, readers

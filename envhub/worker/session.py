@@ -14,7 +14,7 @@ from envhub.machine.facts import describe_process
 from envhub.plugins import Plugins
 from envhub.types import FileSource
 from envhub.wire.first_observation import hash_observation
-from envhub.wire.memory import OUTCOME, SUCCESSES, Buffers
+from envhub.wire.memory import STEP_RESULT, SUCCESSES, Buffers
 from envhub.wire.messages import (
     Attach,
     Call,
@@ -46,8 +46,8 @@ from envhub.wire.messages import (
     WasReset,
 )
 from envhub.wire.normalize import AnyEnv
-from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import decode_spaces, encode_space, leaves
+from envhub.wire.step_results import success_of
 from envhub.wire.values import NotPortable, portable
 from envhub.worker.attributes import description_of
 from envhub.worker.benchmark import (
@@ -112,7 +112,7 @@ class Session:
         self._readers: list[Reader] = []
         self._writers: list[Writer] = []
         self._unchecked: list[Reader] = []
-        self._outcome = memoryview(b"")
+        self._step_result = memoryview(b"")
         self._scored_leaves: frozenset[str] | None = None
         self._reported: set[str] = set()
         self._player: Player | None = None
@@ -145,7 +145,7 @@ class Session:
         than they must: most steps need no message in either direction.
 
         Returns:
-            An empty payload if shared memory holds the whole outcome, else an encoded answer.
+            An empty payload if shared memory holds the whole result, else an encoded answer.
         """
         self._turn.policy = False
         try:
@@ -208,7 +208,7 @@ class Session:
 
     def _close_env(self) -> None:
         env, self._env, self._observers, self._buffers = self._env, None, (), None
-        self._writers, self._outcome, self._scored_leaves = [], memoryview(b""), None
+        self._writers, self._step_result, self._scored_leaves = [], memoryview(b""), None
         self._readers, self._filled = [], frozenset()
         self._converter, self._shown, self._needs = None, None, None
         if env is not None:
@@ -250,7 +250,7 @@ class Session:
             self._channel.expect_fds(expecting=False)
         self._row = request.row
         self._turn.attach(self._buffers.pulse[request.row, ...])
-        self._outcome = self._buffers.outcome_of(request.row)
+        self._step_result = self._buffers.step_result_memory(request.row)
         self._writers = writers(self._shown, self._buffers.observations, request.row)
         return Done(request.id)
 
@@ -327,7 +327,9 @@ class Session:
         if texts or info or type(info) is not dict:  # these have no place in shared memory
             sent_info = self._portable_items(info, "info")
             return Stepped(number, [reward], terminated, truncated, [], sent_info, texts)
-        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, _NOT_REPORTED)
+        STEP_RESULT.pack_into(
+            self._step_result, 0, number, reward, terminated, truncated, _NOT_REPORTED
+        )
         return None
 
     def _quick_scored_step(self, number: int, paths: frozenset[str]) -> Stepped | None:
@@ -339,7 +341,7 @@ class Session:
         if texts:
             return Stepped(number, [reward], terminated, truncated, [success], {}, texts)
         code = SUCCESSES.index(success)
-        OUTCOME.pack_into(self._outcome, 0, number, reward, terminated, truncated, code)
+        STEP_RESULT.pack_into(self._step_result, 0, number, reward, terminated, truncated, code)
         return None
 
     def _load_policy(self, request: LoadPolicy) -> PolicyLoaded:

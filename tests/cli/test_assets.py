@@ -69,14 +69,10 @@ def test_fetch_list_update_remove(hub):
     assert err.startswith("envhub: No set of assets is called 'owner/meshes'")
 
 
-def test_remove_all(hub):
-    envhub("assets", "fetch", "looking")
-    assert envhub("assets", "remove", "--all")[0] == "Removed owner/meshes\n"
-    assert listed() == []
-
-
-def test_a_damaged_set_is_listed_as_such(hub):
-    envhub("assets", "fetch", "looking")
+def test_a_damaged_set_is_listed_as_such_and_used_when_it_is_fetched_again(hub, tmp_path):
+    _, err = envhub(*RUN, "--out", str(tmp_path / "a"))
+    assert "Fetching the Hub dataset owner/meshes: 2 files ...\n" in err
+    assert "  owner/meshes: 2 of 2 MB downloaded\n" in err
     [facts] = listed()
     path = f"{facts['path']}/table.xml"
     os.chmod(path, 0o644)
@@ -86,37 +82,28 @@ def test_a_damaged_set_is_listed_as_such(hub):
     assert (facts["state"], facts["bytes"], facts["path"]) == ("damaged", None, None)
     envhub("assets", "fetch", "looking")
     assert [facts["state"] for facts in listed()] == ["whole"]
-
-
-def test_eval_uses_what_was_fetched_without_a_network(hub, tmp_path):
-    envhub("assets", "fetch", "looking")
     hub.close()
-    run = ("eval", "looking", "--policy", "zero", "--episodes", "1", "--workers", "1", "--json")
-    out, _ = envhub(*run, "--out", str(tmp_path / "run"))
+    out, err = envhub(*RUN, "--out", str(tmp_path / "b"), "--json")
     assert json.loads(out)["overall"]["mean_return"] == 10.0
-
-
-def test_eval_fetches_and_says_so(hub, tmp_path):
-    run = ("eval", "looking", "--policy", "zero", "--episodes", "1", "--workers", "1")
-    _, err = envhub(*run, "--out", str(tmp_path / "a"))
-    assert "Fetching the Hub dataset owner/meshes: 2 files ...\n" in err
-    assert "  owner/meshes: 2 of 2 MB downloaded\n" in err
-    _, err = envhub(*run, "--out", str(tmp_path / "b"))
     assert "owner/meshes" not in err
+    assert envhub("assets", "remove", "--all")[0] == "Removed owner/meshes\n"
+    assert listed() == []
+
+
+RUN = ("eval", "looking", "--policy", "zero", "--episodes", "1", "--workers", "1")
 
 
 @pytest.mark.parametrize("variables", [{}, {"HF_HUB_OFFLINE": "1"}], ids=["down", "offline"])
 def test_nothing_stored_and_no_network(hub, tmp_path, variables):
     hub.close()
-    _, err = envhub(
-        "eval", "looking", "--policy", "zero", "--out", str(tmp_path / "run"), code=6, **variables
-    )
+    _, err = envhub(*RUN, "--out", str(tmp_path / "run"), code=6, **variables)
     assert err.startswith("envhub: looking needs the files of the Hub dataset owner/meshes, which")
     assert "`envhub assets fetch looking`" in err
     assert err.endswith("with --env-arg meshes=DIR or TEST_MESHES.\n")
     assert ("HF_HUB_OFFLINE is set" in err) == bool(variables)
-    _, err = envhub("assets", "fetch", "looking", code=6, **variables)
-    assert err.startswith("envhub: owner/meshes@main ")
+    if not variables:
+        _, err = envhub("assets", "fetch", "looking", code=6)
+        assert err.startswith("envhub: owner/meshes@main ")
 
 
 def test_a_benchmark_without_assets(hub, tmp_path):

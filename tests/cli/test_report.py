@@ -63,7 +63,7 @@ def drawn(count):
 
 
 class TestVideos:
-    """Drawn from recorded actions, and shown in the page."""
+    """VideoProgress from recorded actions, and shown in the page."""
 
     def test_some(self, recorded):
         answer = envhub("report", recorded, "--videos", "some", "--workers", 2)

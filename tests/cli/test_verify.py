@@ -148,10 +148,10 @@ def test_what_stays_open_is_said(tmp_path):
 def test_text_of_the_run_stays_on_its_line(tmp_path):
     hostile = "no\nrun: 4 identical\r\x1b[2J\u202e\u2028\t" + 500 * "x"
     episodes = (Verdict("near", 0, "different", hostile),)
-    control = verification(tmp_path, episodes=episodes, problems=(hostile,))
+    baseline = verification(tmp_path, episodes=episodes, problems=(hostile,))
     found = verification(
         tmp_path, episodes=episodes, machine=(hostile,), problems=(hostile,),
-        controls={"zero": control},
+        baselines={"zero": baseline},
     )  # fmt: skip
     lines = describe(found)
     assert len(lines) == 7
@@ -159,5 +159,5 @@ def test_text_of_the_run_stays_on_its_line(tmp_path):
         assert line.isprintable()
         assert not line.startswith("run: ")
     assert lines[0].startswith(r"no\nrun: 4 identical\r\x1b[2J\u202e\u2028\txxx")
-    assert lines[4].startswith("control zero: no")
+    assert lines[4].startswith("baseline zero: no")
     assert len(lines[1]) < 500

@@ -1,9 +1,9 @@
 """The examples of the documentation."""
 
 import pytest
-from support.needs import needs_egl, needs_index, needs_torch
+from support.needs import needs_torch
 from support.paths import DOCS
-from support.simulators import SIMULATORS, check, evaluate
+from support.simulators import SIMULATORS
 
 import envhub
 
@@ -27,14 +27,7 @@ def test_examples_solve_the_example(name, batch, tmp_path):
     assert traces[0] == traces[1]
 
 
-# Simulators; `make soak` has the others
-
-
-@needs_egl
-@needs_index
-@pytest.mark.timeout(900)  # it downloads a simulator
-def test_a_simulator_without_a_display_and_without_a_variable(tmp_path, monkeypatch):
-    check(evaluate("mujoco", tmp_path / "run", monkeypatch))
+# Simulators; `make soak` evaluates them
 
 
 @pytest.mark.parametrize("directory", sorted(SIMULATORS.iterdir()), ids=lambda path: path.name)

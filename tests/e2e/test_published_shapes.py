@@ -133,7 +133,7 @@ def test_records_are_equal_here_and_from_the_hub(hub, directory_of, name):
     ref = publish(hub, directory, f"me/{name}")
     network = name == "download_at_import"
     with warns_of_errors(shape):
-        here = evaluate(str(directory), out="here", workers=2, **common)
+        here = evaluate(str(directory), out="here", workers=0, **common)
     with warns_of_errors(shape):
         there = evaluate(
             ref,

@@ -10,7 +10,7 @@ from support.replays import REPLAYED, make_recorded
 
 import envhub
 from envhub.api import _Callbacks
-from envhub.evaluation.again import Consent
+from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.videos import draw_videos
 from envhub.results.report.page import report
 from envhub.results.run import open_run
@@ -154,7 +154,7 @@ def test_rewards_and_a_traceback(browser, tmp_path):
 def test_a_video_plays(browser, tmp_path):
     run = make_recorded(tmp_path / "run", tasks="at-end", episodes=1)
     records = choose_episodes(run, "all")
-    assert draw_videos(run, records, Consent("report"), _Callbacks()) == []
+    assert draw_videos(run, records, RerunOptions("report"), _Callbacks()) == []
     (number,) = facts = known_videos(run, records)
     keep_facts(run, {number: VideoFacts(facts[number].trace, 1, 41)})
     (tmp_path / "a b").mkdir()

@@ -62,6 +62,7 @@ def test_what_run_json_says(out, tmp_path):
         "suites": {"long": ["far", "near"]},
         "episodes": 1,
         "seed": 5,
+        "seeding": "task",
         "max_steps": 4,
         "instructions": {},
         "reuse": "reset",

@@ -56,7 +56,7 @@ def test_records_do_not_depend_on_the_number_of_workers(kind, inline, workers):
 def test_records_do_not_depend_on_where_the_policy_runs(kind, inline):
     beside = play(workers=2, kind=kind, placement="worker")
     assert beside == inline
-    assert beside.engine.actors.facts.placement == "worker"
+    assert beside.engine.runners.facts.placement == "worker"
     assert play(load_policy(kind=kind), workers=2) == inline
 
 
@@ -318,7 +318,7 @@ def test_a_policy_is_told_of_every_beginning_and_end(tmp_path, workers, placemen
 def test_a_policy_of_the_benchmarks_own_may_want_a_process_of_its_own():
     beside = play("guide", workers=0)
     own = play("guide", workers=2, placement="process")
-    assert own.engine.actors.facts.placement == "process"
+    assert own.engine.runners.facts.placement == "process"
     assert own == beside
 
 

@@ -8,6 +8,7 @@ import shutil
 import warnings
 
 import pytest
+from msgspec import structs
 from support.forgery import (
     agree,
     change_actions,
@@ -115,10 +116,11 @@ class TestRecords:
         assert (found.ok, found.complete, found.planned, len(found.episodes)) == (True, False, 4, 3)
 
     def test_another_seed_of_one(self, run):
+        seed = run.records()[0].seed
         change_record(run, 0, seed=7)
         found = envhub.verify(run)
         assert (found.ok, found.verdict) == (False, "tampered")
-        assert "its seed is 7, and the plan's is 0" in found.problems[0]
+        assert f"its seed is 7, and the plan's is {seed}" in found.problems[0]
 
     def test_played_until_it_went_well(self, run):
         path = run.directory / "episodes.jsonl"
@@ -282,8 +284,9 @@ class TestErrors:
 class TestManifest:
     def test_another_seed(self, run):
         """Everywhere, so that only the episodes themselves tell."""
+        other = structs.replace(run.run_info.plan, seed=5)
         for record in run.records():
-            change_record(run, record.number, seed=record.seed + 5)
+            change_record(run, record.number, seed=other.seeds(record.task)[record.episode])
         change_protocol(run, lambda info: info["plan"].update(seed=5))
         found = envhub.verify(run.directory)
         assert not found.ok
@@ -354,47 +357,47 @@ class TestControls:
     @pytest.fixture
     def controlled(self, tmp_path):
         return make_recorded(
-            tmp_path / "run", tasks="at-end", episodes=2, controls=("zero", "random")
+            tmp_path / "run", tasks="at-end", episodes=2, baselines=("zero", "random")
         )
 
     def test_as_they_were_made(self, controlled):
         found = envhub.verify(controlled)
         assert found.ok
-        assert {name: each.verdict for name, each in found.controls.items()} == {
+        assert {name: each.verdict for name, each in found.baselines.items()} == {
             "random": "identical",
             "zero": "identical",
         }
 
     def test_a_changed_reward(self, controlled):
-        control = open_run(controlled.directory / "controls" / "zero")
-        change_steps(control, 0, lambda array: array["reward"].__setitem__(4, 5.0))
-        agree(control, 0)
+        baseline = open_run(controlled.directory / "baselines" / "zero")
+        change_steps(baseline, 0, lambda array: array["reward"].__setitem__(4, 5.0))
+        agree(baseline, 0)
         found = envhub.verify(controlled)
-        assert (found.ok, found.verdict, found.controls["zero"].verdict) == (
+        assert (found.ok, found.verdict, found.baselines["zero"].verdict) == (
             *(False, "identical"), "drifted",
         )  # fmt: skip
 
     def test_another_name(self, controlled):
-        place = controlled.directory / "controls"
+        place = controlled.directory / "baselines"
         (place / "random").rename(place / "expert")
-        found = envhub.verify(controlled).controls["expert"]
-        assert found.problems == ("The policy of the control expert is random.",)
+        found = envhub.verify(controlled).baselines["expert"]
+        assert found.problems == ("The policy of the baseline expert is random.",)
 
     def test_another_plan_and_a_damaged_file(self, controlled):
-        place = controlled.directory / "controls"
+        place = controlled.directory / "baselines"
         change_manifest(place / "zero", lambda info: info["plan"].update(seed=5))
         (place / "random" / "run.json").write_text("[")
         found = envhub.verify(controlled)
-        assert found.controls["zero"].problems == (
-            "The plan of the control zero is not that of the run.",
+        assert found.baselines["zero"].problems == (
+            "The plan of the baseline zero is not that of the run.",
         )
-        assert found.controls["random"].problems
+        assert found.baselines["random"].problems
         assert not found.ok
 
     def test_nothing_is_played_if_the_run_is_forged(self, controlled):
         change_record(controlled, 0, return_=1.0)
         found = envhub.verify(controlled)
-        assert {each.count("not checked") for each in found.controls.values()} == {2}
+        assert {each.count("not checked") for each in found.baselines.values()} == {2}
 
 
 def make_frail(tmp_path, **env_args):

@@ -119,7 +119,7 @@ def test_a_policy_costs_the_episode_that_it_fails_for(what, status):
 def test_a_policy_that_wants_to_be_in_the_workers():
     outcome = play(kind="dreamy", placement="worker", workers=4, processes=2, **EPISODES)
     assert outcome == play(kind="dreamy", workers=0, **EPISODES)
-    assert outcome.engine.actors.facts.placement == "worker"
+    assert outcome.engine.runners.facts.placement == "worker"
 
 
 def test_processes_that_declare_different_things():
@@ -212,9 +212,9 @@ def test_policies_without_a_process(tmp_path, policy, more, said, processes):
         evaluate(str(WALK), policy, policy_processes=processes, out=tmp_path / "run", **more)
 
 
-def test_controls_have_no_processes_of_their_own(tmp_path):
+def test_baselines_have_no_processes_of_their_own(tmp_path):
     run = evaluate(
         *(str(WALK), NOISY), tasks="near", episodes=2, workers=2, policy_processes=2,
-        policy_python=sys.executable, controls="zero", out=tmp_path / "run",
+        policy_python=sys.executable, baselines="zero", out=tmp_path / "run",
     )  # fmt: skip
-    assert (run.directory / "controls" / "zero" / "summary.json").exists()
+    assert (run.directory / "baselines" / "zero" / "summary.json").exists()

@@ -462,7 +462,7 @@ def test_an_observer_that_raises_is_told_no_more(install, out, hook):
 
 @pytest.mark.parametrize("how", ["new", "resumed"])
 def test_after_the_last_episode_the_records_are_read_once(out, tmp_path, how):
-    words = ("--policy", "zero", "--episodes", "2", "--workers", "1", "--controls", "random")
+    words = ("--policy", "zero", "--episodes", "2", "--workers", "1", "--baselines", "random")
     if how == "resumed":
         evaluate(str(WALK), "zero", episodes=2, workers=1, out=out)
         lines = (out / "episodes.jsonl").read_text().splitlines(keepends=True)

@@ -12,8 +12,8 @@ from support.replays import copy_recorded, make_recorded
 import envhub
 from envhub.api import _Callbacks
 from envhub.errors import UsageError
-from envhub.evaluation.again import Consent
-from envhub.evaluation.videos import Drawn, draw_videos
+from envhub.evaluation.rerun import RerunOptions
+from envhub.evaluation.videos import VideoProgress, draw_videos
 from envhub.results.videos import choose_episodes, known_videos, video_path
 
 
@@ -50,14 +50,14 @@ def test_files(run, tmp_path):
 def test_many(made, tmp_path, workers):
     run = copy_recorded(made, tmp_path / "run")
     told = []
-    consent = Consent("report", workers=workers)
+    rerun_options = RerunOptions("report", workers=workers)
     records = choose_episodes(run, "all")
     undrawn = draw_videos(
-        run, records, consent, _Callbacks(), on_frame=lambda drawn: told.append(drawn)
+        run, records, rerun_options, _Callbacks(), on_frame=lambda drawn: told.append(drawn)
     )
     assert undrawn == []
     frames = sum(record.steps + 1 for record in records)
-    assert told[-1] == Drawn(4, 4, frames, frames)
+    assert told[-1] == VideoProgress(4, 4, frames, frames)
     assert len(told) == 1 + 4 + frames
     assert set(known_videos(run, records)) == {record.number for record in records}
     for record in records:
@@ -74,7 +74,7 @@ def test_a_video_is_drawn_once(run):
         draw_videos(
             run,
             records,
-            Consent("report"),
+            RerunOptions("report"),
             _Callbacks(),
             on_frame=lambda drawn: told.append(drawn),
             **options,
@@ -109,7 +109,7 @@ def test_stopped(run):
         draw_videos(
             run,
             choose_episodes(run, "all"),
-            Consent("report", workers=1),
+            RerunOptions("report", workers=1),
             _Callbacks(),
             on_frame=stop,
         )
@@ -120,14 +120,14 @@ def test_stopped(run):
 def test_an_episode_that_cannot_be_drawn(run):
     """The others are drawn, by a new worker."""
     (run.directory / "actions" / "1.npy").unlink()
-    consent = Consent("report", workers=1)
-    (undrawn,) = draw_videos(run, choose_episodes(run, "all"), consent, _Callbacks())
+    rerun_options = RerunOptions("report", workers=1)
+    (undrawn,) = draw_videos(run, choose_episodes(run, "all"), rerun_options, _Callbacks())
     assert (undrawn.record.number, str(undrawn.error)[-16:]) == (1, "(actions/1.npy).")
     assert sorted(known_videos(run, run.records())) == [0, 2, 3]
 
 
 def test_an_env_that_draws_nothing(tmp_path):
     run = make_recorded(tmp_path / "run", tasks="once", episodes=2, env_args={"picture": "none"})
-    undrawn = draw_videos(run, choose_episodes(run, "all"), Consent("report"), _Callbacks())
+    undrawn = draw_videos(run, choose_episodes(run, "all"), RerunOptions("report"), _Callbacks())
     assert [each.record.number for each in sorted(undrawn, key=lambda u: u.record.number)] == [0, 1]
     assert "not a picture" in str(undrawn[0].error)

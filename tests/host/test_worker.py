@@ -111,17 +111,15 @@ DOING = {
 SHORT = Limits(start=60, reset=2, step=2, close=20)
 DEATHS = {
     "raises": (WorkerRaised, "RuntimeError: the gripper is stuck"),
-    "runs_out_of_memory": (WorkerRaised, "MemoryError"),
     "exits": (WorkerDied, "its process ended with exit code 7."),
     "is_killed": (WorkerDied, "its process was killed by SIGKILL, most likely because"),
     "is_killed_for_memory": (WorkerDied, "its process was killed by SIGKILL, most likely"),
     "crashes": (WorkerDied, "its process was killed by SIGSEGV"),
     "forks_and_dies": (WorkerDied, "its process was killed by SIGKILL"),
-    "floods_and_exits": (WorkerDied, "its process ended with exit code 7."),
     "hangs": (WorkerTimeout, "no answer within "),
     "floods_on": (WorkerTimeout, "no answer within "),
 }
-LAST = {"floods_on": "x" * 99, "floods_and_exits": "the flood is over"}
+LAST = {"floods_on": "x" * 99}
 CASES = [
     ("constructor", "raises"),
     ("constructor", "is_killed"),

@@ -95,8 +95,8 @@ def size_shared(outcomes, rate, m):
     ratio = (Z / student.ppf(0.975, seeds - 1)) ** 2
     of_one = rate * (1 - rate)
     spread = ((outcomes.mean(axis=1) - rate[:, None]) ** 2).sum(axis=1)
-    clustered = of_one * seeds**2 / np.maximum(spread + of_one, 1e-300)
-    return np.minimum(m, np.where(of_one == 0, seeds**2, clustered) * ratio)
+    clustered = of_one / np.maximum(spread + of_one, 1e-300)
+    return np.minimum(m, np.where(of_one == 0, 1, clustered) * seeds * (seeds - 1) * ratio)
 
 
 def simulate(tasks, episodes, situation, runs, rng):

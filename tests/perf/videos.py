@@ -17,7 +17,7 @@ from measure import report
 
 import envhub
 from envhub.api import _Callbacks
-from envhub.evaluation.again import Consent
+from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.videos import draw_videos
 from envhub.results.videos import choose_episodes
 
@@ -59,8 +59,10 @@ def main() -> int:
         command = [sys.executable, "-c", BARE, str(run.directory), str(EVERY)]
         bare = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         began = time.monotonic()
-        consent = Consent("report", workers=1)
-        undrawn = draw_videos(run, choose_episodes(run, "all"), consent, _Callbacks(), every=EVERY)
+        rerun_options = RerunOptions("report", workers=1)
+        undrawn = draw_videos(
+            run, choose_episodes(run, "all"), rerun_options, _Callbacks(), every=EVERY
+        )
         ours = time.monotonic() - began
     row = {"videos": 10 - len(undrawn), "bare loop": bare, "EnvHub": ours, "ratio": ours / bare}
     report("Seconds for ten videos", [row], json=json)

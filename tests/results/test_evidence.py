@@ -132,10 +132,10 @@ def test_shared_seeds_are_clusters(rows):
     ratio = (stats.norm.ppf(0.975) / stats.t.ppf(0.975, seeds - 1)) ** 2
     if 0 < p < 1:
         deviations = won_by.mean(axis=0) - p
-        v = ((deviations**2).sum() + p * (1 - p)) / seeds**2
+        v = ((deviations**2).sum() + p * (1 - p)) / (seeds * (seeds - 1))
         clustered = p * (1 - p) / v * ratio
     else:
-        clustered = seeds**2 * ratio
+        clustered = seeds * (seeds - 1) * ratio
     m = min(alone.n_effective, clustered)
     assert found.n_effective == pytest.approx(m)
     expected = proportion_confint(p * m, m, alpha=0.05, method="wilson")

@@ -67,8 +67,8 @@ def key():
 
 @pytest.fixture(scope="module")
 def here(tmp_path_factory):
-    """A new run of the same benchmark."""
-    question = {"suites": ["far"], "episodes": 2, "workers": 1}
+    """A new run of the same benchmark, with the seeds of then."""
+    question = {"suites": ["far"], "episodes": 2, "workers": 1, "seeding": "shared"}
     out = tmp_path_factory.mktemp("new") / "run"
     return envhub.evaluate(RUNS / "reach", RUNS / "steer.py", out=out, **question)
 

@@ -31,8 +31,8 @@ def played(tmp_path_factory):
     place = tmp_path_factory.mktemp("played")
     runs = [play(place / "whole")]
     for index in range(1, SHARDS + 1):
-        controls = ["zero"] * (index in (2, 3))
-        runs.append(play(place / f"{index}", shard=f"{index}/{SHARDS}", controls=controls))
+        baselines = ["zero"] * (index in (2, 3))
+        runs.append(play(place / f"{index}", shard=f"{index}/{SHARDS}", baselines=baselines))
     return runs
 
 
@@ -63,7 +63,7 @@ def test_shards_in_any_order_are_the_run_of_one_machine(whole, shards, out):
     assert is_sealed(open_run(out).info)
     numbers = sorted(n for part in run.run_info.parts for first, n in part.numbers)
     assert numbers == list(range(12))
-    assert open_run(out / "controls" / "zero").records()
+    assert open_run(out / "baselines" / "zero").records()
     assert {one.verdict for one in verify(run, workers=1).episodes} == {"identical"}
 
 

@@ -1,9 +1,12 @@
 """Which sandbox is chosen, and the command line that it makes."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from support.needs import needs_landlock, needs_sandbox
+from support.needs import needs_bubblewrap, needs_landlock, needs_sandbox
 from support.sandboxes import choose_elsewhere, fake_tool
 
 from envhub.errors import HomeExposed, SandboxUnavailable
@@ -38,6 +41,22 @@ class TestChoosing:
     @needs_landlock
     def test_auto_then_takes_the_other(self, directory):
         assert choose_elsewhere("auto", fake_tool(directory, "exit 3")) == ["landlock landlock"]
+
+    @needs_bubblewrap
+    def test_an_interpreter_whose_path_has_dots_is_no_reason_for_a_weaker_one(self, tmp_path):
+        """As that of `cd docs; ../.venv/bin/python -m envhub`; workers are started with it too."""
+        script = (
+            "import sys; from envhub.sandbox.choose import why_unavailable, filesystem;"
+            "from envhub.types import HERE; assert '..' in sys.executable;"
+            "print(why_unavailable('bubblewrap'), HERE.python,"
+            "any('..' in path.parts for path in filesystem.interpreter_paths()))"
+        )
+        python = Path(sys.executable).parent.resolve() / Path(sys.executable).name
+        dotted = os.path.relpath(sys.executable, tmp_path)
+        done = subprocess.run(
+            [dotted, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert (done.stdout, done.stderr) == (f"None {python} False\n", "")
 
     def test_it_is_tried_once(self, directory):
         path = fake_tool(directory, f"echo x >> '{directory}/tries'; exit 3")

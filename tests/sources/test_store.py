@@ -55,7 +55,7 @@ def test_a_poisoned_store_heals_or_refuses(hub, ref, how):
 def test_a_state_directory_that_cannot_be_written_leaves_a_commit_unknown(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "file"))
-    store.remember("me/env", "0" * 40, store.Known("digest"))
+    store.remember("me/env", "0" * 40, store.DirectoryNote("digest"))
     assert store.recall("me/env", "0" * 40) is None
 
 

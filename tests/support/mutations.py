@@ -104,17 +104,17 @@ def change_kind(place: Path, draw: random.Random) -> str:
     return f"{kind} {path.name}"
 
 
-def add_controls(place: Path, draw: random.Random) -> str:
-    """Put the run, as it is, among its own controls."""
-    control = place / "controls" / draw.choice(("zero", "expert", "a"))
-    if control.exists() or not (place / "run.json").is_file():
+def add_baselines(place: Path, draw: random.Random) -> str:
+    """Put the run, as it is, among its own baselines."""
+    baseline = place / "baselines" / draw.choice(("zero", "expert", "a"))
+    if baseline.exists() or not (place / "run.json").is_file():
         return "no control"
-    control.mkdir(parents=True)
+    baseline.mkdir(parents=True)
     for name in ("run.json", "episodes.jsonl"):
         path = place / name
         if path.is_file() and path.stat().st_size < 2**24:
-            shutil.copy(path, control / name)
-    return f"control {control.name}; {change_run(control, draw)}"
+            shutil.copy(path, baseline / name)
+    return f"baseline {baseline.name}; {change_run(baseline, draw)}"
 
 
 CHANGES: tuple[Callable[[Path, random.Random], str], ...] = (
@@ -123,7 +123,7 @@ CHANGES: tuple[Callable[[Path, random.Random], str], ...] = (
     *(change_bytes,) * 3,
     *(change_kind,) * 2,
     change_summary,
-    add_controls,
+    add_baselines,
 )
 
 

@@ -23,7 +23,7 @@ def make_recorded(out: Path, file: str = "env.py", *, log: Path | None = None, *
 def copy_recorded(source: Run, out: Path) -> Run:
     """Copy a run that others share, and seal it: the key of every test is another one."""
     shutil.copytree(source.directory, out)
-    for path in out.rglob("run.json"):  # those of controls, too
+    for path in out.rglob("run.json"):  # those of baselines, too
         manifest = read_run(path.parent)
         del manifest["seal"]
         write_json(path, seal(manifest))

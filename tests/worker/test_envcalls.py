@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from envhub.errors import ContractError
-from envhub.wire.outcomes import success_of
+from envhub.wire.step_results import success_of
 from envhub.worker.envcalls import take_step
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from envhub.conventions import describe
 from envhub.records import EpisodeRecord
-from envhub.results.controls import read_controls
+from envhub.results.baselines import read_baselines
 from envhub.results.evidence import describe_evidence
 from envhub.results.paste import (
     describe_outlier,
@@ -75,8 +75,9 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "protocol": protocol(run),
         "commands": commands(run),
         "videos": list_videos(records, filmed),
-        "controls": [
-            {"control": control, "axis": whisker(control.overall)} for control in read_controls(run)
+        "baselines": [
+            {"baseline": baseline, "axis": whisker(baseline.overall)}
+            for baseline in read_baselines(run)
         ],
         "data": {
             **data(info.plan, by_task),

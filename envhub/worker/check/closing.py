@@ -24,7 +24,7 @@ _CONTEXTS = frozenset({"GLContext", "EGLGLContext", "OSMesaGLContext", "GLFWGLCo
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _Usage:
     """What this process holds."""
 
     memory_mb: float
@@ -46,7 +46,7 @@ _CHECKS = {
 
 def inspect_closing(subject: Subject, notes: Notes) -> None:
     """Make, use and close envs, and look at what each cycle leaves behind."""
-    held: list[_Held] = []
+    held: list[_Usage] = []
     contexts, patience = 0, _PATIENCE
     for number in range(subject.cycles):
         try:
@@ -103,13 +103,13 @@ def _growth(values: list[float], least: float, noun: str) -> str | None:
     return f"{noun} after each of {len(values)} cycles: {shown}."
 
 
-def _settled(before: _Held | None, patience: float) -> _Held:
+def _settled(before: _Usage | None, patience: float) -> _Usage:
     """Measure; wait a little for processes and threads that are about to end."""
     deadline = time.monotonic() + patience
     while True:
         gc.collect()
         ctypes.CDLL(None).malloc_trim(0)
-        held = _Held(
+        held = _Usage(
             _resident_mb(),
             len(list(Path("/proc/self/fd").iterdir())),
             _children(),

@@ -9,16 +9,16 @@ import numpy as np
 
 from envhub.errors import ContractError
 from envhub.wire.normalize import AnyEnv
-from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import leaves
+from envhub.wire.step_results import success_of
 from envhub.wire.values import NotPortable, portable
 from envhub.worker.attributes import description_of
 from envhub.worker.check.notes import Notes, describe
 from envhub.worker.check.subject import Subject
 from envhub.worker.check.values import check_observation
-from envhub.worker.envcalls import outcome_of, take_reset
+from envhub.worker.envcalls import step_result_of, take_reset
 from envhub.worker.leaves import observers
-from envhub.worker.published import EnvOfVector
+from envhub.worker.make_env import EnvOfVector
 
 _SUCCESSES = ("is_success", "success")
 
@@ -120,7 +120,7 @@ class _EpisodeCheck:
         found = f"step() returned the flag {flags[0]!r} at step {index}." if flags else None
         notes.judge("flags-boolean", found)
         try:
-            good = bool(np.isfinite(outcome_of(reward, False, False)[0]))
+            good = bool(np.isfinite(step_result_of(reward, False, False)[0]))
         except ContractError:
             good = False
         notes.judge("reward-finite", None if good else f"The reward of step {index} is {reward!r}.")

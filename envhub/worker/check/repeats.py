@@ -9,8 +9,8 @@ import numpy as np
 from envhub.errors import ContractError
 from envhub.wire.messages import TraceStep
 from envhub.wire.normalize import AnyEnv
-from envhub.wire.outcomes import success_of
 from envhub.wire.spaces import leaves
+from envhub.wire.step_results import success_of
 from envhub.wire.traces import first_difference
 from envhub.worker.check.notes import Notes
 from envhub.worker.check.subject import Subject

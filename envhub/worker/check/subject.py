@@ -12,7 +12,7 @@ from envhub.wire.normalize import AnyEnv
 from envhub.worker.attributes import description_of
 from envhub.worker.benchmark import LoadedBenchmark
 from envhub.worker.check.notes import Notes, describe
-from envhub.worker.published import PublishedBenchmark
+from envhub.worker.make_env import MakeEnvBenchmark
 
 _ACTIONS = 20_260
 """The seed of the actions, which are the same in every process."""
@@ -37,7 +37,7 @@ class Subject:
     @property
     def published(self) -> bool:
         """Whether the file is of the published contract, which declares no tasks."""
-        return isinstance(self.loaded, PublishedBenchmark)
+        return isinstance(self.loaded, MakeEnvBenchmark)
 
     def make(self) -> AnyEnv:
         """Make a new env, with the wrappers that a run would add."""

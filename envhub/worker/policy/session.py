@@ -101,7 +101,7 @@ class PolicySession:
     def _value(self, row: BatchRow, path: str) -> Any:
         if path in row.texts:
             return row.texts[path]
-        return self._slots[row.slot].observations[path][0]
+        return self._slots[row.slot].value(path)
 
     def _context(self, row: BatchRow) -> Context:
         if row.number not in self._contexts:

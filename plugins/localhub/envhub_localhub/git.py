@@ -88,7 +88,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Commit:
     """A commit of a history."""
 
     id: str
@@ -178,12 +178,13 @@ class Repository:
         lines = git(self.path, "for-each-ref", form, "refs/heads", "refs/tags").decode()
         return [Ref(*line.split(" ")) for line in lines.splitlines()]
 
-    def history(self, commit: str) -> list[Past]:
+    def history(self, commit: str) -> list[Commit]:
         """Return a commit and everything before it, the newest first."""
         log = git(self.path, "log", "-z", "--format=%H%n%ct%n%s", commit).decode(errors="replace")
         entries = (entry.split("\n", 2) for entry in log.split("\0") if entry)
         return [
-            Past(oid, datetime.fromtimestamp(int(time), UTC), title) for oid, time, title in entries
+            Commit(oid, datetime.fromtimestamp(int(time), UTC), title)
+            for oid, time, title in entries
         ]
 
     def time_of(self, commit: str) -> datetime:

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import spaces
 
 import envhub
-from envhub.wire.memory import OUTCOME
+from envhub.wire.memory import STEP_RESULT
 from envhub.wire.messages import Done, Making, Opened, QuickStep, Stepped, WasReset, encode
 from envhub.wire.spaces import BoxSpec, encode_space
 from envhub.wire.values import portable
@@ -140,7 +140,7 @@ def tells_no_such_success():
     while not hasattr(frame.f_locals.get("self"), "_outcome"):
         frame = frame.f_back
     worker, number = frame.f_locals["self"], request().id
-    OUTCOME.pack_into(worker._outcome, 0, number, 1.0, False, False, 7)
+    STEP_RESULT.pack_into(worker._step_result, 0, number, 1.0, False, False, 7)
     send_and_sleep(framed(b""))
 
 

@@ -12,16 +12,16 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 from support.counting import DICT, PAIR, Counting
 
 from envhub.errors import ContractError, InvalidEnvs
-from envhub.worker.published import EnvOfVector, PublishedBenchmark
+from envhub.worker.make_env import EnvOfVector, MakeEnvBenchmark
 
 
 class Odd(SyncVectorEnv):
     """A vector environment that is not exactly Gymnasium's."""
 
 
-def adapted(returned: Any, horizon: int | None = 10, **env_args: Any) -> PublishedBenchmark:
+def adapted(returned: Any, horizon: int | None = 10, **env_args: Any) -> MakeEnvBenchmark:
     """A program whose `make_env` returns what this makes."""
-    return PublishedBenchmark(lambda n_envs: returned(), "name", env_args, horizon)
+    return MakeEnvBenchmark(lambda n_envs: returned(), "name", env_args, horizon)
 
 
 class TestTask:
@@ -127,7 +127,7 @@ class TestMake:
             made.append(n_envs)
             return kind()
 
-        program = PublishedBenchmark(make_env, "name", {}, 10)
+        program = MakeEnvBenchmark(make_env, "name", {}, 10)
         [(suite, (task,))] = program.benchmark.suites.items()
         envs = [program.make(suite, task) for _ in range(2)]
         assert [type(env) for env in envs] == [Counting, Counting]
@@ -178,7 +178,7 @@ class TestDescribing:
 
     def program(self, names, notes, **options):
         makers = {name: (lambda name=name: Watched(name, notes)) for name in names}
-        return PublishedBenchmark(lambda: makers, "name", {}, None, **options)
+        return MakeEnvBenchmark(lambda: makers, "name", {}, None, **options)
 
     def test_each_env_is_closed_before_the_next_is_made(self):
         notes: list[str] = []
@@ -197,7 +197,7 @@ class TestDescribing:
 
     def test_unused_envs_are_closed_at_the_end(self):
         notes: list[str] = []
-        made = PublishedBenchmark(
+        made = MakeEnvBenchmark(
             lambda: {name: Watched(name, notes) for name in "ab"}, "name", {}, None
         )
         assert sorted(notes) == ["close a", "close b", "make a", "make b"]

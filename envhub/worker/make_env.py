@@ -28,7 +28,7 @@ from envhub.worker.attributes import (
     instruction_of,
 )
 from envhub.worker.convert import Converter
-from envhub.worker.envcalls import outcome_of
+from envhub.worker.envcalls import step_result_of
 from envhub.worker.replies import failed
 
 Key = tuple[str, str]
@@ -38,7 +38,7 @@ _UNKNOWN_HORIZON = 1
 """For tasks that are not played before the user gives a horizon, or cannot be made at all."""
 
 
-class PublishedBenchmark:
+class MakeEnvBenchmark:
     """A benchmark of the published contract: `make_env(n_envs=1, use_async_envs=False[, cfg])`."""
 
     def __init__(
@@ -229,11 +229,11 @@ class EnvOfVector(gym.Env[Any, Any]):
         observations, rewards, terminated, truncated, infos = self._vector.step(batch)
         info = _first_info(infos)
         observation = self._first(observations)
-        outcome = outcome_of(rewards[0], terminated[0], truncated[0])
+        result = step_result_of(rewards[0], terminated[0], truncated[0])
         mode = self._vector.metadata.get("autoreset_mode")
-        if any(outcome[1:]) and mode == AutoresetMode.SAME_STEP:
+        if any(result[1:]) and mode == AutoresetMode.SAME_STEP:
             observation, info = info.get("final_obs", observation), info.get("final_info", info)
-        return observation, *outcome, info
+        return observation, *result, info
 
     def render(self) -> Any:
         """Render a frame of the env."""

@@ -23,7 +23,7 @@ from envhub.sources.hub import Hub
 from envhub.sources.profiles import ASSETS
 
 
-class Kept(msgspec.Struct, frozen=True):
+class AssetPin(msgspec.Struct, frozen=True):
     """Which commit of a set of assets is used."""
 
     repo: str
@@ -37,39 +37,39 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFiles:
+class PinnedAssets:
     """A kept set, and its files, every byte checked."""
 
-    kept: Kept
+    pin: AssetPin
     directory: Path
     files: int
     size: int
 
 
-def all_kept() -> list[Kept]:
+def all_pins() -> list[AssetPin]:
     """Return the kept sets, by name."""
     paths = sorted((state_home() / "assets").glob("*--*.json"))
-    return [kept for path in paths if (kept := _read(path)) is not None]
+    return [pin for path in paths if (pin := _read(path)) is not None]
 
 
-def recall(repo: str) -> Kept | None:
+def recall(repo: str) -> AssetPin | None:
     """Return which commit of a dataset is kept; None if none is, or none that can be read."""
     return _read(_path(repo))
 
 
-def load(kept: Kept) -> KeptFiles | None:
+def load(pin: AssetPin) -> PinnedAssets | None:
     """Return the stored files of a kept set, every byte checked; None if they are not stored.
 
     Raises:
         SourceCorrupt: A file was changed.
     """
-    stored = store.load(kept.repo, kept.commit, ASSETS)
-    return None if stored is None else _describe(kept, stored)
+    stored = store.load(pin.repo, pin.commit, ASSETS)
+    return None if stored is None else _describe(pin, stored)
 
 
 def obtain(
     repo: str, *, private: bool = False, on_progress: OnProgress = lambda *_: None
-) -> KeptFiles:
+) -> PinnedAssets:
     """Return the files of a dataset at the commit that is kept; choose and fetch it if necessary.
 
     The Hub is asked which commit is the newest the first time only.
@@ -78,14 +78,14 @@ def obtain(
         SourceUnavailable: The files are not stored and cannot be fetched.
         SourceCorrupt: The fetched files are not those of the commit.
     """
-    kept = recall(repo)
-    commit = kept.commit if kept else _newest(repo, private=private)
-    return _obtain(repo, commit, kept, private=private, on_progress=on_progress)
+    pin = recall(repo)
+    commit = pin.commit if pin else _newest(repo, private=private)
+    return _obtain(repo, commit, pin, private=private, on_progress=on_progress)
 
 
 def update(
     repo: str, *, private: bool = False, on_progress: OnProgress = lambda *_: None
-) -> KeptFiles:
+) -> PinnedAssets:
     """Keep the newest commit of a dataset from now on; fetch it if it is not stored.
 
     Raises:
@@ -93,8 +93,8 @@ def update(
         SourceCorrupt: The fetched files are not those of the commit.
     """
     commit = _newest(repo, private=private)
-    kept = recall(repo)
-    same = kept if kept and kept.commit == commit else None
+    pin = recall(repo)
+    same = pin if pin and pin.commit == commit else None
     return _obtain(repo, commit, same, private=private, on_progress=on_progress)
 
 
@@ -116,52 +116,52 @@ def _newest(repo: str, *, private: bool) -> str:
 
 
 def _obtain(
-    repo: str, commit: str, kept: Kept | None, *, private: bool, on_progress: OnProgress
-) -> KeptFiles:
+    repo: str, commit: str, pin: AssetPin | None, *, private: bool, on_progress: OnProgress
+) -> PinnedAssets:
     owner, _, name = repo.partition("/")
     ref = HubRef(owner, name, commit, "")
     stored = obtain_files(ref, ASSETS, private=private, on_progress=on_progress)
-    if kept is None:
-        kept = Kept(
+    if pin is None:
+        pin = AssetPin(
             repo,
             commit,
             _digest(stored),
             stored.manifest.endpoint,
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        _write(kept)
-    return _describe(kept, stored)
+        _write(pin)
+    return _describe(pin, stored)
 
 
-def _describe(kept: Kept, stored: store.Stored) -> KeptFiles:
-    if (digest := _digest(stored)) != kept.digest:
+def _describe(pin: AssetPin, stored: store.Stored) -> PinnedAssets:
+    if (digest := _digest(stored)) != pin.digest:
         raise SourceCorrupt(
-            f"The files of {kept.repo}@{kept.commit} are not those of before: their digest is "
-            f"{digest} instead of {kept.digest}. If that is meant: envhub assets update {kept.repo}"
+            f"The files of {pin.repo}@{pin.commit} are not those of before: their digest is "
+            f"{digest} instead of {pin.digest}. If that is meant: envhub assets update {pin.repo}"
         )
     files = stored.manifest.files
-    return KeptFiles(kept, stored.directory, len(files), sum(f.size for f in files.values()))
+    return PinnedAssets(pin, stored.directory, len(files), sum(f.size for f in files.values()))
 
 
 def _digest(stored: store.Stored) -> str:
     return digest_of({path: file.sha256 for path, file in stored.manifest.files.items()})
 
 
-def _read(path: Path) -> Kept | None:
+def _read(path: Path) -> AssetPin | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Kept)
+        return msgspec.json.decode(path.read_bytes(), type=AssetPin)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def _write(kept: Kept) -> None:
-    path = _path(kept.repo)
+def _write(pin: AssetPin) -> None:
+    path = _path(pin.repo)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, msgspec.json.encode(kept))
+        write_whole(path, msgspec.json.encode(pin))
     except OSError as exc:
         raise SourceUnavailable(
-            f"Which commit of {kept.repo} is used cannot be written to {path}: "
+            f"Which commit of {pin.repo} is used cannot be written to {path}: "
             f"{exc.strerror or exc}. {advise_on_space(exc, 'ENVHUB_STATE_DIR')}"
         ) from exc
 

@@ -12,7 +12,7 @@ from support.replays import REPLAYED, make_recorded
 
 import envhub
 from envhub.errors import RemoteCodeRefused, RunDirectoryError, SourceUnavailable, UsageError
-from envhub.evaluation.again import Playback, recorded_actions
+from envhub.evaluation.rerun import Playback, recorded_actions
 from envhub.results.seal import key_path
 from envhub.wire.policy_contract import Context
 

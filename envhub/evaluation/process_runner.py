@@ -1,4 +1,4 @@
-"""The actor for a policy in a process of its own, which maps the memory of the slots."""
+"""The runner of a policy in a process of its own, which maps the memory of the slots."""
 
 import time
 from pathlib import Path
@@ -23,7 +23,7 @@ KnownFacts = list[tuple[Spaces, PolicyFacts]]
 """What the policy declares, by the spaces that it was made for."""
 
 
-class ProcessActor:
+class ProcessRunner:
     """Calls a policy in a process of its own, which maps the memory of the slots."""
 
     def __init__(
@@ -69,7 +69,7 @@ class ProcessActor:
         self._mapped: dict[int, int] = {}
         self._acting: tuple[Slot, ...] = ()
         self._since = 0.0
-        self._hire()
+        self._start()
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
         """Return what the policy for this slot's spaces declares, if that is known."""
@@ -90,7 +90,7 @@ class ProcessActor:
 
     def pump(self) -> None:
         """Send the next request to the policy's process, if it is free."""
-        if self.remote.worker.busy or self.remote.worker.outcome is not None:
+        if self.remote.worker.busy or self.remote.worker.reply is not None:
             return
         batch = batch_of(self.waiting, self._index, self._most)
         # Their facts may be known from another process, or from one that was replaced.
@@ -111,7 +111,7 @@ class ProcessActor:
 
     def event(self) -> Event | None:
         """Return the result of the last request, if it is answered."""
-        if self.remote.worker.outcome is None:
+        if self.remote.worker.reply is None:
             return None
         slots, self._acting = self._acting, ()
         match self.remote.worker.take():
@@ -125,7 +125,7 @@ class ProcessActor:
                 error.where = "policy"
                 lost = self.remote.worker.ended
                 if lost:
-                    self._hire()
+                    self._start()
                 return PolicyFailure(slots, error, lost)
             case Done():
                 return None
@@ -142,9 +142,9 @@ class ProcessActor:
         return self.remote.worker
 
     def close(self) -> None:
-        """Do nothing: `close_actors` ends all processes at once."""
+        """Do nothing: `close_runners` ends all processes at once."""
 
-    def _hire(self) -> None:
+    def _start(self) -> None:
         self.remote = RemotePolicy(self._spec, name=self._name, log=self._log)
         self._poller.add(self.remote.worker)
         self._loaded, self._mapped, self._loading, self._acting = {}, {}, None, ()
@@ -188,7 +188,7 @@ class ProcessActor:
     def _broken(self, slots: tuple[Slot, ...], reason: str) -> PolicyFailure:
         error = self.remote.worker.broken(ContractError(reason))
         error.where = "policy"
-        self._hire()
+        self._start()
         return PolicyFailure(slots, error, lost=True)
 
     def _most(self, slot: Slot) -> int | None:

@@ -1,8 +1,8 @@
-"""Actors call the policy for the slots: in its own process, in this process, or in the workers.
+"""Call the policy for the slots: in its own process, in this process, or in the workers.
 
-The engine asks an actor to make the policy for a slot's spaces (`make_policy`) and appends slots
-that wait for actions to `waiting`. `pump` starts the actor's next work, whose result the engine
-takes as an event. A policy in several processes has one actor per process.
+The engine asks a policy runner to make the policy for a slot's spaces (`make_policy`) and appends
+slots that wait for actions to `waiting`. `pump` starts the runner's next work, whose result the
+engine takes as an event. A policy in several processes has one runner per process.
 """
 
 import time
@@ -15,7 +15,7 @@ from envhub.errors import EnvHubError, WorkerRaised
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job
 from envhub.evaluation.pacing import MessageSize, Pacing
-from envhub.evaluation.process_actor import KnownFacts, ProcessActor
+from envhub.evaluation.process_runner import KnownFacts, ProcessRunner
 from envhub.evaluation.slot import Slot, batch_of, spaces_of
 from envhub.host.log import add_to_log
 from envhub.host.waiting import WorkerPoller, close_workers
@@ -27,8 +27,8 @@ from envhub.worker.policy.caller import PolicyCaller
 from envhub.worker.policy.load import ObservationView, context_of, make_caller
 
 
-class Actor(Protocol):
-    """A policy, wherever it runs."""
+class PolicyRunner(Protocol):
+    """Calls a policy, wherever it runs."""
 
     waiting: list[Slot]
     """Slots that wait for actions."""
@@ -56,7 +56,7 @@ class Actor(Protocol):
         ...
 
     def pump(self) -> None:
-        """Start the next work, if the actor is free."""
+        """Start the next work, if the runner is free."""
         ...
 
     def event(self) -> Event | None:
@@ -72,15 +72,15 @@ class Actor(Protocol):
         ...
 
 
-def make_actors(job: Job, poller: WorkerPoller) -> Sequence[Actor]:
-    """Make the first actors; the placement of the policy is known once the policy is made."""
+def make_runners(job: Job, poller: WorkerPoller) -> Sequence[PolicyRunner]:
+    """Make the first runners; the placement of the policy is known once the policy is made."""
     if job.workers == 0 or job.policy.acts_in == "program":
-        return [InlineActor(job, _log(job, "policy"))]
-    return [InWorkerActor(job)] if job.in_worker else make_process_actors(job, poller)
+        return [InlineRunner(job, _log(job, "policy"))]
+    return [WorkerRunner(job)] if job.in_worker else make_process_runners(job, poller)
 
 
-def make_process_actors(job: Job, poller: WorkerPoller) -> Sequence[ProcessActor]:
-    """Make the actors for a policy in processes of its own, no more than there are slots.
+def make_process_runners(job: Job, poller: WorkerPoller) -> Sequence[ProcessRunner]:
+    """Make the runners for a policy in processes of its own, no more than there are slots.
 
     A policy of a confined benchmark refuses to be loaded there: see `envhub.loader`.
     """
@@ -92,7 +92,7 @@ def make_process_actors(job: Job, poller: WorkerPoller) -> Sequence[ProcessActor
     several = len(devices) > 1
     known: KnownFacts = []
     return [
-        ProcessActor(
+        ProcessRunner(
             factory,
             job.benchmark,
             PolicySpec(job.limits, interpreter, str(job.policy.directory), device),
@@ -106,24 +106,24 @@ def make_process_actors(job: Job, poller: WorkerPoller) -> Sequence[ProcessActor
     ]
 
 
-def close_actors(actors: Sequence[Actor], limit: float) -> None:
+def close_runners(runners: Sequence[PolicyRunner], limit: float) -> None:
     """Close the policy, in all its processes at once.
 
     Args:
-        actors: Those of a run.
+        runners: Those of a run.
         limit: Seconds after which processes that have not ended are killed.
     """
-    processes = [actor.leave() for actor in actors if isinstance(actor, ProcessActor)]
+    processes = [runner.leave() for runner in runners if isinstance(runner, ProcessRunner)]
     close_workers(processes, limit=limit)
-    for actor in actors:
-        actor.close()
+    for runner in runners:
+        runner.close()
 
 
 def _log(job: Job, name: str) -> Path | None:
     return job.logs / f"{name}.log" if job.logs else None
 
 
-class InWorkerActor:
+class WorkerRunner:
     """A policy in each worker: no message per step, and nothing to wait for."""
 
     seconds = 0.0
@@ -179,7 +179,7 @@ class InWorkerActor:
         )
 
 
-class InlineActor:
+class InlineRunner:
     """A policy in this process: an object of the caller, or any policy with `--workers 0`."""
 
     seconds = 0.0

@@ -1,6 +1,6 @@
-"""The actors of an engine: which one a slot belongs to, and what their policy says of itself.
+"""The runners of an engine: which one a slot belongs to, and what their policy says of itself.
 
-Where the policy runs is known once it is made, so the first actors may be replaced then. The
+Where the policy runs is known once it is made, so the first runners may be replaced then. The
 conventions, remarks, outliers and durations of its calls are kept here for the run.
 """
 
@@ -8,30 +8,30 @@ import time
 from collections.abc import Sequence
 
 from envhub.errors import RunAborted
-from envhub.evaluation.actors import (
-    Actor,
-    InWorkerActor,
-    close_actors,
-    make_actors,
-    make_process_actors,
-)
 from envhub.evaluation.agreement import Agreement, agree, remark_on
 from envhub.evaluation.events import ActionsReady, Event
 from envhub.evaluation.job import Job
 from envhub.evaluation.outliers import OutlierLog
 from envhub.evaluation.pacing import OneRowCalls
-from envhub.evaluation.process_actor import ProcessActor
+from envhub.evaluation.policy_runners import (
+    PolicyRunner,
+    WorkerRunner,
+    close_runners,
+    make_process_runners,
+    make_runners,
+)
+from envhub.evaluation.process_runner import ProcessRunner
 from envhub.evaluation.slot import Slot
 from envhub.host.waiting import WorkerPoller
 from envhub.results.latency import Latency
 from envhub.types import PolicyFacts
 
 
-class ActorPool:
-    """All actors: one, or one for each process of the policy."""
+class RunnerPool:
+    """All runners: one, or one for each process of the policy."""
 
     def __init__(self, job: Job, poller: WorkerPoller) -> None:
-        """Make the first actors.
+        """Make the first runners.
 
         Args:
             job: The policy, and where it can run.
@@ -47,31 +47,35 @@ class ActorPool:
         self._one_row_calls = OneRowCalls()
         self._job = job
         self._poller = poller
-        self._actors = make_actors(job, poller)
+        self._runners = make_runners(job, poller)
 
-    def of(self, slot: Slot) -> Actor:
-        """Return the actor that a slot belongs to: no episode changes it."""
-        return self._actors[slot.index % len(self._actors)]
+    def of(self, slot: Slot) -> PolicyRunner:
+        """Return the runner that a slot belongs to: no episode changes it."""
+        return self._runners[slot.index % len(self._runners)]
 
     def pump(self) -> None:
-        """Start the next work of every actor that should not wait for more slots."""
-        for actor in self._actors:
-            if not _holds_back(actor):
-                actor.pump()
+        """Start the next work of every runner that should not wait for more slots."""
+        for runner in self._runners:
+            if not _holds_back(runner):
+                runner.pump()
 
-    def events(self) -> list[tuple[Actor, Event]]:
-        """Return what came of that work: all of it at once, since an event may replace actors."""
-        return [(actor, event) for actor in self._actors if (event := actor.event()) is not None]
+    def events(self) -> list[tuple[PolicyRunner, Event]]:
+        """Return what came of that work: all of it at once, since an event may replace runners."""
+        return [
+            (runner, event) for runner in self._runners if (event := runner.event()) is not None
+        ]
 
     def timeout(self) -> float:
         """Return the seconds to wait for the next event."""
-        return min(actor.pacing.timeout(holding_back=_holds_back(actor)) for actor in self._actors)
+        return min(
+            runner.pacing.timeout(holding_back=_holds_back(runner)) for runner in self._runners
+        )
 
     def take_facts(self, facts: PolicyFacts) -> Sequence[Slot]:
-        """Compare conventions, and replace the actors if the policy declares another placement.
+        """Compare conventions, and replace the runners if the policy declares another placement.
 
         Returns:
-            Slots that waited for a policy of actors that are gone.
+            Slots that waited for a policy of runners that are gone.
 
         Raises:
             RunAborted: The policy cannot play this benchmark, or is not the same for all tasks.
@@ -83,25 +87,25 @@ class ActorPool:
                 raise RunAborted("The policy's placement is not the same for all tasks.")
             return ()
         self.facts = facts
-        actor = self._actors[0]
-        if facts.placement == "process" and isinstance(actor, InWorkerActor):
-            self._actors = make_process_actors(self._job, self._poller)
-        elif facts.placement == "worker" and isinstance(actor, ProcessActor) and self._job.shared:
+        runner = self._runners[0]
+        if facts.placement == "process" and isinstance(runner, WorkerRunner):
+            self._runners = make_process_runners(self._job, self._poller)
+        elif facts.placement == "worker" and isinstance(runner, ProcessRunner) and self._job.shared:
             # Only without a sandbox and a runtime can workers run the user's policy.
             return self._move_into_workers()
         return ()
 
-    def acted(self, actor: Actor, event: ActionsReady) -> None:
+    def acted(self, runner: PolicyRunner, event: ActionsReady) -> None:
         """Note what calls of the policy took and reported, while their slots still wait."""
         self.latency.add(event.seconds / event.calls, event.calls)
         self.outliers.add(event.outliers)
         # Several processes of a policy say the same.
         self.remarks = tuple(dict.fromkeys((*self.remarks, *event.remarks)))
         self._tell_outlier()
-        facts = actor.facts(event.slots[0])
+        facts = runner.facts(event.slots[0])
         if facts is not None and facts.batch == 1 and not facts.declares_batch:
             remark = self._one_row_calls.add(
-                time.monotonic(), event.acting, len(actor.waiting), processes=len(self._actors)
+                time.monotonic(), event.acting, len(runner.waiting), processes=len(self._runners)
             )
             self.remarks += () if remark is None else (remark,)
 
@@ -109,17 +113,17 @@ class ActorPool:
         """Note that an episode has a record."""
         self.outliers.ended(number)
         self._tell_outlier()
-        for actor in self._actors:  # an attempt before may have been with another one
-            actor.finished(number)
+        for runner in self._runners:  # an attempt before may have been with another one
+            runner.finished(number)
 
     def close(self) -> None:
         """Close the policy, in all its processes at once."""
-        close_actors(self._actors, self._job.limits.close)
+        close_runners(self._runners, self._job.limits.close)
 
     def _move_into_workers(self) -> Sequence[Slot]:
-        waiting = [slot for actor in self._actors for slot in actor.awaiting_policy]
+        waiting = [slot for runner in self._runners for slot in runner.awaiting_policy]
         self.close()
-        self._actors = [InWorkerActor(self._job)]
+        self._runners = [WorkerRunner(self._job)]
         return waiting
 
     def _compare_conventions(self, facts: PolicyFacts) -> None:
@@ -135,11 +139,11 @@ class ActorPool:
             self.remarks += (remark,)
 
 
-def _holds_back(actor: Actor) -> bool:
+def _holds_back(runner: PolicyRunner) -> bool:
     """Whether to wait for more slots before the policy acts."""
-    if actor.awaiting_policy or not actor.waiting:
+    if runner.awaiting_policy or not runner.waiting:
         return False
-    facts = actor.facts(actor.waiting[0])
-    if facts is not None and facts.batch != "any" and len(actor.waiting) >= facts.batch:
+    facts = runner.facts(runner.waiting[0])
+    if facts is not None and facts.batch != "any" and len(runner.waiting) >= facts.batch:
         return False  # a call cannot take more
-    return actor.pacing.holds_back(actor.seconds)
+    return runner.pacing.holds_back(runner.seconds)

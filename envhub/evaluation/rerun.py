@@ -35,8 +35,8 @@ from envhub.wire.values import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
-    """What the user says about running a recorded run's code again."""
+class RerunOptions:
+    """How to run a recorded run's code again, as the user says."""
 
     command: str
     """The command that was given, such as `verify`, for advice."""
@@ -45,12 +45,12 @@ class Consent:
     env_args: Mapping[str, Argument] = field(default_factory=dict)
     """The arguments of the benchmark that is named."""
     workers: int | None = None
-    options: SourceOptions = field(default_factory=SourceOptions)
+    source: SourceOptions = field(default_factory=SourceOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """A run whose benchmark is loaded again."""
+class Rerun:
+    """A recorded run whose benchmark is loaded again."""
 
     run: Run
     prepared: Prepared
@@ -96,14 +96,14 @@ def recorded_actions(directory: Path, number: int) -> Array:
 
 
 @contextmanager
-def prepared_again(
-    run: Run, consent: Consent, watcher: Watcher, *, policy: Any = None
-) -> Iterator[Again]:
+def prepare_rerun(
+    run: Run, options: RerunOptions, watcher: Watcher, *, policy: Any = None
+) -> Iterator[Rerun]:
     """Load the benchmark of a run again, as the run was begun.
 
     Args:
         run: The run.
-        consent: What the user says about it.
+        options: What the user says about it.
         watcher: Receives messages.
         policy: A policy object; None: the run's own policy.
 
@@ -112,10 +112,10 @@ def prepared_again(
             its own policy is to act; or the benchmark is another one now.
     """
     before = run.run_info
-    request = _request(run, consent, own_policy=policy is None)
+    request = _request(run, options, own_policy=policy is None)
     if policy is not None:
         request = replace(request, policy=InProgram(policy), policy_python=None)
-    ref = before.benchmark.reference if consent.benchmark is None else consent.benchmark
+    ref = before.benchmark.reference if options.benchmark is None else options.benchmark
     source = find_source(ref, request.options, message=watcher.message)
     files = identify(source)
     request = obtain_policy(request, before, watcher)
@@ -123,41 +123,41 @@ def prepared_again(
     begun = recorded.with_variable_hashes(
         _with_installed_files(before, files),
         request.options.env_vars,
-        others=consent.benchmark is not None,
+        others=options.benchmark is not None,
     )
     check_same(begun, _asked(foresee(request, files, begun), begun, own=own), run.directory)
-    with tempfile.TemporaryDirectory(prefix="envhub-again-") as place:
+    with tempfile.TemporaryDirectory(prefix="envhub-rerun-") as place:
         logs = Path(place)
         prepared = prepare(request, source, files, logs, watcher)
         try:
             begun = recorded.with_keys_of_today(begun, prepared)
             check_same(begun, _asked(prepared.info, begun, own=own), run.directory)
-            yield Again(run, prepared, logs)
+            yield Rerun(run, prepared, logs)
         finally:
             prepared.close()
 
 
-def check_seal(run: Run, consent: Consent) -> None:
+def check_seal(run: Run, options: RerunOptions) -> None:
     """Refuse a run that may not decide what is executed, its policy and its interpreter too.
 
     Raises:
         RunDirectoryError: It does not carry this user's seal.
     """
-    words = ["envhub", consent.command, str(run.directory), "--benchmark", "REF"]
+    words = ["envhub", options.command, str(run.directory), "--benchmark", "REF"]
     recorded.check_seal(run.info, run.directory, shlex.join(words))
 
 
-def _request(run: Run, consent: Consent, *, own_policy: bool) -> EvalRequest:
-    directory, given = run.directory, consent.options
+def _request(run: Run, options: RerunOptions, *, own_policy: bool) -> EvalRequest:
+    directory, given = run.directory, options.source
     check_directory(directory)
-    if own_policy or consent.benchmark is None:
-        check_seal(run, consent)
+    if own_policy or options.benchmark is None:
+        check_seal(run, options)
     request = recorded.request_of(
         run.run_info, directory, trust_remote_code=given.trust_remote_code
     )
-    if consent.benchmark is None:
+    if options.benchmark is None:
         begun = request.options
-        options = replace(
+        given = replace(
             given,
             sandbox=begun.sandbox if given.sandbox == "auto" else given.sandbox,
             sandbox_allow_network=begun.sandbox_allow_network,
@@ -165,10 +165,9 @@ def _request(run: Run, consent: Consent, *, own_policy: bool) -> EvalRequest:
             env_vars=recorded.recorded_variables(run.run_info, given.env_vars, directory),
         )
     else:
-        options = given
-        request = replace(request, ref=consent.benchmark, env_args=consent.env_args)
+        request = replace(request, ref=options.benchmark, env_args=options.env_args)
     batch = recorded.undeclared_batch(run.run_info)
-    return replace(request, batch=batch, workers=consent.workers, options=options)
+    return replace(request, batch=batch, workers=options.workers, options=given)
 
 
 def _asked(now: RunInfo, before: RunInfo, *, own: bool) -> RunInfo:
