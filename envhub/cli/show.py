@@ -15,6 +15,7 @@ from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results import table
 from envhub.results.baselines import Baseline, read_baselines
+from envhub.results.evidence import describe_evidence
 from envhub.results.paste import (
     describe_overridden,
     describe_parts,
@@ -77,6 +78,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "instructions": run.run_info.plan.instructions,
             "policy_instructions": run.run_info.policy.instructions,
             "line": line,
+            "evidence": describe_evidence(run.run_info, summary),
             **to_json(summary),
             "baselines": [_baseline(baseline) for baseline in read_baselines(run)],
         }
@@ -84,6 +86,8 @@ def show_run(run: Run, *, as_json: bool) -> None:
         return
     click.echo(printable(header(run.run_info, summary)))
     click.echo(render(summary))
+    for sentence in describe_evidence(run.run_info, summary):
+        click.echo(f"\n{sentence}")
     for text in _first_errors(run):
         echo_error(printable(text))
     if (parts := describe_parts(run.run_info)) is not None:
