@@ -4,8 +4,9 @@
 
 Both steer to the goal, and stand still where it lies in a quarter of the directions: each in
 another one, so each succeeds in 75 %. They play five tasks ten times, with the seeds 0 to 59 of a
-run. At most 7 of the 60 comparisons should be decided, and the overall interval of a run should hold 75 %
-in at least 53. When all tasks shared their seeds unnoticed, 20 were decided, and it held in 38.
+run. At most 7 of the 60 comparisons should be decided, and the overall interval of a run should
+hold 75 % in at least 53. When all tasks shared their seeds unnoticed, 20 were decided, and it held
+in 38.
 """
 
 import argparse

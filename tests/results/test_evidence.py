@@ -12,7 +12,6 @@ from statsmodels.stats.proportion import proportion_confint
 from support.episodes import episode, lost, won
 from support.run_json import MANIFEST, info_of
 
-from envhub.results.columns import column_sums, find_columns
 from envhub.results.compare import compare
 from envhub.results.evidence import describe_evidence
 from envhub.results.paired import flip_signs, permute
@@ -156,18 +155,6 @@ def test_one_task_and_tasks_of_their_own_seeds_share_nothing():
     assert describe_evidence(info(("t", "u"), 3), own) == []
     (said,) = describe_evidence(info(("t", "u"), 3, u={"seeds_of": "t"}), shared)
     assert said.startswith("Tasks have the same seeds, and one seed")
-
-
-def test_columns_of_incomplete_tasks():
-    outcomes = {"a": [(0, 1), (1, 0), (2, 1)], "b": [(2, 1), (0, 0)], "c": []}
-    groups = dict.fromkeys("abc", "")
-    columns = find_columns(outcomes, groups)
-    parts = np.array([1 / 9 - 1 / 4, -2 / 9, 1 / 9 + 1 / 4]) / 2
-    assert (columns.count, columns.spread) == (3, pytest.approx((parts**2).sum()))
-    assert sorted(map(float, column_sums(outcomes, groups))) == pytest.approx(
-        sorted([1 / 6, 0, 1 / 6 + 1 / 4])
-    )
-    assert find_columns(outcomes, {"a": "a", "b": "b", "c": "b"}) is None
 
 
 def test_one_lucky_seed_does_not_decide(make_run):
