@@ -46,7 +46,9 @@ def test_how_long_the_policy_took(make_run):
         info["policy"]["latency"] = {"calls": 1200, "p50": 0.0031, "p95": 0.01234, "counts": {}}
 
     said = content(open_run(make_run("run", measured, near="1")))
-    assert said["notes"][1:] == ["The policy took 3.1 ms to act (median of 1,200 calls; p95 12.3 ms)."]
+    assert said["notes"][1:] == [
+        "The policy took 3.1 ms to act (median of 1,200 calls; p95 12.3 ms)."
+    ]
 
 
 def test_failures_at_the_horizon(make_run):
