@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from envhub_lerobot.program import load_lerobot_policy as load_lerobot_policy
 
     from envhub.api import evaluate as evaluate
+    from envhub.api import experiment as experiment
     from envhub.api import make_env as make_env
     from envhub.api import replay as replay
     from envhub.api import verify as verify
@@ -52,6 +53,7 @@ _HOMES = {
     "close_envs": "envhub.vector.close_envs",
     "compare": "envhub.results.compare",
     "evaluate": "envhub.api",
+    "experiment": "envhub.api",
     "hookimpl": "envhub.hookspecs",
     "load_lerobot_policy": "envhub.policies.lerobot",
     "make_env": "envhub.api",
@@ -66,8 +68,8 @@ _HOMES = {
 __all__ = [
     "Asset", "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits",
     "Policy", "Run", "RunDirectoryError", "Summary", "Task", "UsageError", "__version__",
-    "close_envs", "compare", "evaluate", "hookimpl", "load_lerobot_policy", "make_env", "normalize",
-    "open_run", "replay", "report", "verify",
+    "close_envs", "compare", "evaluate", "experiment", "hookimpl", "load_lerobot_policy",
+    "make_env", "normalize", "open_run", "replay", "report", "verify",
 ]  # fmt: skip
 
 

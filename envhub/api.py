@@ -27,10 +27,12 @@ from envhub.arguments import (
     check_whole,
     check_workers,
 )
-from envhub.errors import PluginError, UsageError
+from envhub.errors import EnvHubError, PluginError, RunDirectoryError, UnknownName, UsageError
 from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
+from envhub.evaluation.experiment import Played, new_directory, play_experiment
+from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.replay import Replay
 from envhub.evaluation.request import EvalRequest
@@ -50,6 +52,7 @@ from envhub.options import (
 )
 from envhub.policies.find import read_policy
 from envhub.records import EpisodeRecord
+from envhub.results.experiment import Cell, read_experiment_file
 from envhub.results.run import Run, open_run
 from envhub.results.videos import find_episode
 from envhub.sandbox.variables import chosen_variables
@@ -146,6 +149,7 @@ def evaluate(
     workers: int | Literal["auto"] | None = None,
     max_steps: int | None = None,
     instructions: Mapping[str, str | Sequence[str]] | None = None,
+    latency: str | Path | None = None,
     env_args: Mapping[str, Argument] | None = None,
     policy_args: Mapping[str, Argument] | None = None,
     policy_python: str | Path | None = None,
@@ -181,6 +185,8 @@ def evaluate(
         max_steps: A horizon that replaces the tasks' own.
         instructions: Texts that policies are told instead of the benchmark's, by task; of a list,
             episode k is told number `k mod n`.
+        latency: How long the policy thinks while the simulated world goes on, as `--latency` says
+            it: "120ms", "120ms,mode=overlap" or the directory of a run.
         env_args: Arguments of the benchmark's function that makes envs.
         policy_args: Arguments of the policy's factory.
         policy_python: An interpreter for the policy's own process, such as
@@ -222,6 +228,7 @@ def evaluate(
         workers=check_workers(workers),
         max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
         instructions=check_instructions("instructions", instructions),
+        latency=_latency(latency),
         env_args=check_values("env_args", env_args),
         policy_python=_interpreter(policy_python),
         policy_processes=check_processes(policy_processes),
@@ -246,6 +253,63 @@ def evaluate(
     play_baselines(request, run, lambda _: _Callbacks())
     _warn_of_errors(run, watcher.failed)
     return run
+
+
+def experiment(
+    file: str | Path,
+    *,
+    out: str | Path | None = None,
+    workers: int | Literal["auto"] | None = None,
+    resume: bool = False,
+    objects: Mapping[str, Policy] | None = None,
+    progress: Callable[[str], object] | None = None,
+    **source: Unpack[SourceKeywords],
+) -> Played:
+    """Play the experiment that a TOML file describes, as `envhub eval FILE.toml` does.
+
+    Warns of the cells that could not be played.
+
+    Args:
+        file: The file; docs/experiments.md says what it may have.
+        out: A new directory for its runs; None: one under `runs/`.
+        workers: Those of all cells together; None or "auto": as many as cores and free memory
+            allow.
+        resume: Continue the experiment in `out`, or start it there.
+        objects: Policy objects that replace the policies of these names; their cells are played one
+            after another, in this process.
+        progress: Called with a line when a cell begins or ends.
+        **source: How to get the benchmarks, and where to run them: `trust_remote_code`, `sandbox`,
+            `runtime` and the others of `envhub.options.SourceKeywords`.
+
+    Returns:
+        The `runs` and `failures` of the cells, and their `matrix()`.
+
+    Raises:
+        UsageError: The file describes no experiment, or a benchmark does not exist.
+        RemoteCodeRefused: Nobody agreed to run the code of a benchmark.
+    """
+    options = _source_options("experiment", source)
+    check_function("progress", progress)
+    path, directory = check_path("file", file), check_path("out", out)
+    if path is None:
+        raise UsageError("file must be the path of an experiment's TOML.")
+    begun = directory is not None and directory.exists() and any(directory.iterdir())
+    if check_flag("resume", resume) and directory is None:
+        raise UsageError("resume needs the experiment's directory: give out too.")
+    if begun and not resume:
+        raise RunDirectoryError(f"{directory} exists and is not empty. Give resume=True too.")
+    read_experiment_file(path, Path("runs"))  # says what is wrong before a directory is made
+    asked = read_experiment_file(path, directory or new_directory(path.stem))
+    given = {name: check_policy(policy) for name, policy in (objects or {}).items()}
+    for name in given:
+        if name not in asked.question.policies:
+            raise UnknownName("policy", name, asked.question.policies, advice="See objects.")
+    played = play_experiment(
+        asked, options, _Lines(progress), workers=check_workers(workers), objects=given
+    )
+    for cell, error in played.failures.items():
+        warnings.warn(f"{cell.name}: {error}", RuntimeWarning, stacklevel=2)
+    return played
 
 
 def replay(
@@ -354,6 +418,15 @@ def verify(
     return verify_run(directory, request, rerun_options, _Callbacks())
 
 
+def _latency(latency: str | Path | None) -> LatencyRequest | None:
+    if latency is None:
+        return None
+    asked = parse_latency(check_reference(latency, "latency"))
+    if len(asked) > 1:
+        raise UsageError("evaluate() plays one latency: call it once for each.")
+    return asked[0]
+
+
 def _open(run: Run | str | Path) -> Run:
     return run if isinstance(run, Run) else open_run(run)
 
@@ -395,7 +468,7 @@ def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:
 
 _KEYWORDS = {
     function.__name__: tuple(inspect.signature(function).parameters)
-    for function in (make_env, evaluate, replay, verify)
+    for function in (make_env, evaluate, experiment, replay, verify)
 }
 """The parameters of the functions that take the options of a source, too."""
 
@@ -416,6 +489,31 @@ def _warn_of_errors(run: Run, failed: list[EpisodeRecord]) -> None:
             RuntimeWarning,
             stacklevel=3,
         )
+
+
+class _Lines:
+    """Tells the caller of the cells of an experiment."""
+
+    def __init__(self, progress: Callable[[str], object] | None) -> None:
+        self._say = progress or (lambda _: None)
+
+    def began(self, cell: Cell, run: Run, engine: Engine, before: int) -> None:
+        self._say(f"{cell.name}: {before} of {len(run.run_info.numbers)} episodes")
+
+    def recorded(self, cell: Cell, record: EpisodeRecord) -> None:
+        return
+
+    def ended(self, cell: Cell, outcome: Run | EnvHubError) -> None:
+        self._say(f"{cell.name}: {'ended' if isinstance(outcome, Run) else outcome}")
+
+    def message(self, cell: Cell | None, text: str) -> None:
+        self._say(text if cell is None else f"{cell.name}: {text}")
+
+    def progress(self, cell: Cell | None, text: str) -> None:
+        self.message(cell, text)
+
+    def refresh(self) -> bool:
+        return False
 
 
 class _Callbacks:

@@ -25,6 +25,7 @@ EXPORTS = [
     "close_envs",
     "compare",
     "evaluate",
+    "experiment",
     "hookimpl",
     "load_lerobot_policy",
     "make_env",

@@ -72,9 +72,12 @@ def make_project(
         The directory.
 
     Raises:
-        UsageError: The directory exists, cannot be made, or cookiecutter is not installed.
+        UsageError: The directory exists, cannot be made, cookiecutter is not installed, or an
+            answer would be executed.
     """
     cookiecutter = check_possible(directory)
+    for key, text in answers.items():  # some are what the code of an env says
+        check_plain(key, text)
     parent = Path() if directory is None else directory.parent
     try:
         with staged_tree(parent, ".envhub-new-") as staged:
@@ -101,6 +104,17 @@ def check_possible(directory: Path | None) -> Any:
         if not directory.parent.is_dir():
             raise UsageError(f"{directory.parent} is not a directory: make it first.")
     return _import_cookiecutter()
+
+
+def check_plain(key: str, text: str) -> None:
+    """Refuse an answer with the signs that templates are written with: it would be executed.
+
+    Raises:
+        UsageError: It has them.
+    """
+    if any(sign in text for sign in ("{{", "{%", "{#")):
+        what = key.lstrip("_")
+        raise UsageError(f"The answer to {what!r} must not have two braces, or {{% or {{# in it.")
 
 
 def _refuse_existing(place: Path) -> None:

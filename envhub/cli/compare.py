@@ -4,15 +4,21 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import get_args
 
 import click
 
+from envhub.cli.matrix import is_matrix, read_matrix, show_matrix
 from envhub.cli.options import debug_option, json_option, local_path
 from envhub.errors import ExitCode, UsageError, printable
-from envhub.results.comparable import describe_told_apart
+from envhub.results.comparable import CONDITIONS, describe_across, describe_told_apart
 from envhub.results.compare import Comparison, TaskComparison, compare, compare_groups
 from envhub.results.conclusion import conclude, conclude_groups, p_value, points
+from envhub.results.matrix import SeedRows
+from envhub.results.matrix_text import FORMATS, Format
 from envhub.results.paste import describe_policy
+from envhub.results.report.index import render_matrix_page
+from envhub.results.report.page import report, write_page
 from envhub.results.run import Run, open_run
 from envhub.text import align
 
@@ -57,6 +63,31 @@ def _paths(
     "--fail-if worse, fail unless it is.",
 )
 @click.option("--html", callback=local_path, metavar="FILE", help="Write a page about it, too.")
+@click.option(
+    "--across",
+    multiple=True,
+    type=click.Choice([*CONDITIONS]),
+    help="Pair episodes of runs that differ in this condition, which is named.",
+)
+@click.option(
+    "--baseline",
+    metavar="POLICY|RUN",
+    show_default="the experiment's, or that of the first run",
+    help="The policy that the others are compared with, in a matrix.",
+)
+@click.option(
+    "--seeds",
+    type=click.Choice(get_args(SeedRows)),
+    show_default="pool",
+    help="Whether each seed has a row in a matrix, or all of a policy are pooled.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    show_default="text",
+    help="How to print a matrix; latex needs the package booktabs.",
+)
 @click.option("--unpaired", is_flag=True, help="Compare runs that did not play the same episodes.")
 @json_option
 @debug_option
@@ -66,10 +97,17 @@ def command(
     fail_if: str | None,
     margin: float | None,
     html: Path | None,
+    baseline: str | None,
+    seeds: SeedRows | None,
+    form: Format | None,
     unpaired: bool,
+    across: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Compare two runs: A is the reference, B the candidate.
+
+    Or any number of runs, or those of an experiment, in a matrix: policies by benchmarks, each with
+    its difference to the baseline, adjusted by Holm's method over all of them.
 
     Or two groups of runs, such as policies trained with several seeds each: their rates are
     compared by Welch's test, with the variance between the runs of a group.
@@ -82,29 +120,62 @@ def command(
     Examples:
         envhub compare runs/baseline runs/mine
         envhub compare runs/released runs/new --fail-if worse --margin 2
+        envhub compare runs/still runs/late --across latency
         envhub compare runs/old-1 runs/old-2 runs/old-3 -- runs/new-1 runs/new-2
+        envhub compare experiment --format markdown
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if Path(_BETWEEN) in runs:
-        if fail_if or margin is not None or html is not None or unpaired:
+        if fail_if or margin is not None or html is not None or unpaired or across:
             raise UsageError("Groups of runs take no option but --json.")
         _compare_groups(runs, as_json=as_json)
         return
+    if is_matrix(runs) or (runs and any(each is not None for each in (baseline, seeds, form))):
+        if fail_if or margin is not None or unpaired or across:
+            raise UsageError(
+                "--fail-if, --margin, --unpaired and --across compare two runs: name two."
+            )
+        matrix, entries = read_matrix(runs, baseline, seeds or "pool")
+        if html is not None:
+            write_page(html, render_matrix_page(matrix, entries, html))
+        show_matrix(matrix, form or "text", as_json=as_json)
+        return
+    _compare_two(
+        runs,
+        fail_if=fail_if,
+        margin=margin,
+        html=html,
+        unpaired=unpaired,
+        across=across,
+        as_json=as_json,
+    )
+
+
+def _compare_two(
+    runs: Sequence[Path],
+    *,
+    fail_if: str | None,
+    margin: float | None,
+    html: Path | None,
+    unpaired: bool,
+    across: tuple[str, ...],
+    as_json: bool,
+) -> None:
     if len(runs) != 2:
         raise UsageError(
-            f"Name two runs, or two groups with -- between them; found {len(runs)}: envhub compare "
-            "A1 A2 -- B1 B2."
+            f"Name two runs or more, an experiment, or two groups with -- between them; found "
+            f"{len(runs)}: envhub compare A1 A2 -- B1 B2."
         )
     first, second = (open_run(each) for each in runs)
-    found = compare(first, second, paired=not unpaired)
+    found = compare(first, second, paired=not unpaired, across=across)
+    conditions = describe_across(first.run_info, second.run_info, across)
     allowed = None if margin is None else margin / 100
     apart = describe_told_apart(first.run_info, second.run_info)
     if html is not None:
-        from envhub.results.report.page import report  # commands must start fast
-
-        report(first, html, other=second, paired=not unpaired)
+        report(first, html, other=second, paired=not unpaired, across=across)
     if as_json:
         content = {"a": _describe(first), "b": _describe(second), **found.to_json()}
         content["instructions"] = apart
+        content["across"] = conditions
         if allowed is not None:
             content |= {"margin": allowed, "not_worse_by_margin": found.not_worse_by(allowed)}
         click.echo(json.dumps(content, indent=2))
@@ -114,8 +185,8 @@ def command(
         click.echo("\n" + printable(render(found)) + "\n")
         for line in conclude(found, allowed):
             click.echo(printable(line))
-        if apart is not None:
-            click.echo(printable(apart))
+        for line in [*conditions, *([] if apart is None else [apart])]:
+            click.echo(printable(line))
     if fail_if is not None and _failed(found, fail_if, allowed):
         raise SystemExit(ExitCode.FOUND)
 

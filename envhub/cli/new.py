@@ -13,6 +13,7 @@ import click
 from envhub.authoring.templates import (
     Kind,
     Question,
+    check_plain,
     check_possible,
     make_project,
     questions,
@@ -216,8 +217,7 @@ def _check(key: str, text: str) -> str:
             f"The answer to {key!r} must be one line of 1 to {_MAX_ANSWER} characters that can be "
             "seen."
         )
-    if any(sign in text for sign in ("{{", "{%", "{#")):  # which templates are written with
-        raise UsageError(f"The answer to {key!r} must not have two braces, or {{% or {{# in it.")
+    check_plain(key, text)
     return text.strip()
 
 

@@ -74,6 +74,11 @@ class Engine:
         self.runners = RunnerPool(job, self._poller)
         self._pool = SlotPool(job, self._poller, first)
 
+    @property
+    def waiting(self) -> int:
+        """How many episodes no worker has begun."""
+        return self._queue.left
+
     def run(self) -> None:
         """Run until every episode has a record, or until `stopping` has taken effect.
 
@@ -103,11 +108,11 @@ class Engine:
                 self._record(attempt.failed(error, None), attempt)
 
     def _start_another(self) -> None:
-        """Start one more worker if there is work for it, while the others work."""
-        while (slot := self._pool.take_idle()) is not None:
-            if self._queue.left and not self.stopping:
-                self._start(slot)
-                return
+        """Start one more worker if there is work and a place for it, while the others work."""
+        if not self._queue.left or self.stopping:
+            self._pool.forget_idle()
+        elif (slot := self._pool.take_idle()) is not None:
+            self._start(slot)
 
     def _handle_events(self) -> None:
         """Handle every pending event; wait for one if there is none."""
@@ -205,7 +210,7 @@ class Engine:
             facts = self.runners.of(slot).facts(slot)
         if facts is None:
             self.runners.of(slot).make_policy(slot)
-        elif facts.format == "lerobot" and self._job.benchmark.lerobot and not slot.converted:
+        elif facts.format != "raw" and self._job.benchmark.lerobot and not slot.converted:
             slot.env.convert(facts.needs)
         else:
             # Of converted observations the policy is shown all; the worker knows what to draw.
@@ -301,7 +306,10 @@ class Engine:
         if not self.stopping:
             # An episode that was put back may need a slot whose worker was stopped.
             for unused in self._pool.unused(self._queue.left):
-                self._start(unused)
+                if self._pool.place(unused):
+                    self._start(unused)
+                else:
+                    self._pool.wait_for_place(unused)
 
     def _on_policy_event(self, runner: PolicyRunner, event: Event) -> None:
         match event:

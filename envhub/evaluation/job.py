@@ -7,6 +7,7 @@ from pathlib import Path
 from envhub.declarations import Benchmark
 from envhub.errors import WorkerError
 from envhub.evaluation.breaker import MAX_ERRORS
+from envhub.evaluation.places import Share
 from envhub.evaluation.plan import Plan
 from envhub.options import Limits
 from envhub.policies.kinds import Factory, PolicyKind
@@ -45,6 +46,9 @@ class Job:
     """The tasks whose envs cannot be made, and why."""
     first_leaves: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
     """The leaves that the reset of an episode fills, None: all, if it is not for the policy."""
+
+    share: Share | None = None
+    """Its places for workers among those of an experiment; None: as many as there are slots."""
 
     @property
     def factory(self) -> Factory:

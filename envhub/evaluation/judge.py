@@ -87,8 +87,8 @@ def _first_other_action(recorded: Array, actions: Array | None) -> int | None:
     if actions is None or recorded.shape[1:] != actions.shape[1:]:
         return 1
     count = min(len(recorded), len(actions))
-    pairs = (part[:count].reshape(count, -1).astype(np.float64) for part in (recorded, actions))
-    close = np.isclose(*pairs, rtol=_ACTION, atol=_ACTION, equal_nan=True).all(axis=1)
+    one, other = (p[:count].reshape(count, -1).astype(np.float64) for p in (recorded, actions))
+    close = np.isclose(one, other, rtol=_ACTION, atol=_ACTION, equal_nan=True).all(axis=1)
     return None if close.all() else int(np.argmin(close)) + 1
 
 

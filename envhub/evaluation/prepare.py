@@ -15,6 +15,7 @@ from envhub.declarations import Benchmark
 from envhub.errors import ContractError, UnknownName, UsageError
 from envhub.evaluation.describe import describe_run
 from envhub.evaluation.job import Job
+from envhub.evaluation.latency import plan_latency
 from envhub.evaluation.plan import Plan, make_plan, select
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.host.loading import LoadedWorker, start_loaded_worker
@@ -69,9 +70,12 @@ class Prepared:
             worked: Whether another episode was played to its end before.
             first_leaves: The leaves that the resets of episodes fill, by number.
         """
-        workers, runtime = self.request.workers, self.policy_runtime
-        if workers is None:
-            workers = auto_workers(self.benchmark.memory_mb, len(episodes))
+        request, runtime = self.request, self.policy_runtime
+        workers, memory_mb = request.workers, self.benchmark.memory_mb
+        if workers is None and request.places is not None:
+            workers = request.places.most(memory_mb)
+        elif workers is None:
+            workers = auto_workers(memory_mb, len(episodes))
         return Job(
             spec=self.worker.spec,
             benchmark=self.benchmark,
@@ -79,16 +83,17 @@ class Prepared:
             episodes=episodes,
             policy=self.policy,
             workers=workers,
-            retries=self.request.retries,
-            max_errors=self.request.max_errors,
+            retries=request.retries,
+            max_errors=request.max_errors,
             worked=worked,
             logs=logs,
             policy_interpreter=runtime.interpreter if runtime else HERE,
-            ignore_conventions=self.request.ignore_conventions,
+            ignore_conventions=request.ignore_conventions,
             policy_devices=self.policy_devices,
-            batch=self.request.batch,
+            batch=request.batch,
             broken=self.worker.broken,
             first_leaves=first_leaves or {},
+            share=request.places.share(request.order, memory_mb) if request.places else None,
         )
 
     def close(self) -> None:
@@ -107,6 +112,7 @@ def obtain_policy(request: EvalRequest, before: RunInfo | None, watcher: Watcher
     wanted = Wanted(
         private=request.options.private,
         begun=None if before is None else before.policy.provided,
+        begun_about={} if before is None else before.policy.about,
         message=watcher.message,
         progress=watcher.progress,
     )
@@ -197,6 +203,7 @@ def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
         seeding=request.seeding or DEFAULT_SEEDING,
         max_steps=request.max_steps,
         instructions=request.instructions,
+        latency=plan_latency(request.latency, benchmark),
     )
 
 

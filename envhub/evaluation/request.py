@@ -8,13 +8,15 @@ from typing import Protocol
 from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
+from envhub.evaluation.latency import LatencyRequest
+from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, Processes, SourceOptions
 from envhub.policies.kinds import Builtin, PolicyKind
 from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
-from envhub.run_info import ShardInfo
+from envhub.run_info import LatencyPlanInfo, ShardInfo
 from envhub.seeding import Seeding
 from envhub.types import Batch
 
@@ -41,6 +43,8 @@ class EvalRequest:
     max_steps: int | None = None
     instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Texts that replace the benchmark's, by task."""
+    latency: LatencyRequest | LatencyPlanInfo | None = None
+    """How late the policy's actions are; None: the world waits for it."""
     env_args: Mapping[str, Argument] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retries: int = 1
@@ -56,6 +60,10 @@ class EvalRequest:
     """The share of the plan that is played here; None: all of it."""
     requirements: tuple[Requirement, ...] = ()
     """What the results must meet; that their names exist is known before the first episode."""
+    places: Places | None = None
+    """The places for workers that it shares with the other cells of an experiment."""
+    order: int = 0
+    """Which comes first among those that share places: the lowest."""
 
 
 class Watcher(Protocol):

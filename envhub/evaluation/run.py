@@ -229,6 +229,8 @@ def _evaluate_in(
         check_same(before.run_info, foresee(request, files, before.run_info), directory)
         if _is_finished(before) and not os.access(directory, os.W_OK):
             return before  # nothing is left to play, and nothing can be written
+        if request.places is not None and _is_told(before):
+            return before  # nothing is left to play, and the next cell waits
     # Held before anything is written there, the log of the first worker included.
     with closing(Journal(directory)) as journal:
         if before is None and has_records(directory):
@@ -347,11 +349,12 @@ def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watche
         info = info.finished(
             batch=facts.batch,
             placement=facts.placement,
-            about=facts.about,
+            about={**facts.about, **runners.about},
             instructions=facts.instructions,
             latency=latency.info(),
             outliers=runners.outliers.info(info.policy.outliers),
             conventions=agreement.info(ignore=info.conventions.ignore),
+            reproducible=facts.reproducible,
         )
         run = _write(info, journal)
     run = run.keep_records()
@@ -372,6 +375,14 @@ def _is_finished(run: Run) -> bool:
     return done.issuperset(run.run_info.numbers)
 
 
+def _is_told(run: Run) -> bool:
+    """Whether a run is finished, and its summary was written after its last record."""
+    summary, records = run.directory / "summary.json", run.directory / "episodes.jsonl"
+    if not _is_finished(run) or run.run_info.policy.placement is None or not summary.is_file():
+        return False
+    return summary.stat().st_mtime_ns >= records.stat().st_mtime_ns
+
+
 def _is_left_over(directory: Path) -> bool:
     """Whether a directory holds what a run leaves whose policy could not be made, say."""
     if not (directory / "run.json").is_file():
@@ -380,13 +391,18 @@ def _is_left_over(directory: Path) -> bool:
     return is_vacant(directory)
 
 
+def name_run(request: EvalRequest) -> str:
+    """Return the name of the directory of a run that begins now."""
+    parts = [part for part in request.ref.split("/") if part not in ("", ".", "..", "env.py")]
+    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in (parts or ["run"])[-1])
+    return f"{plain[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
 def _make_directory(request: EvalRequest) -> tuple[Path, tuple[Path, ...]]:
     """Make the run's directory; returns the parents that were made with it, too."""
     if request.out is not None:
         return request.out, create_directory(request.out)
-    parts = [part for part in request.ref.split("/") if part not in ("", ".", "..", "env.py")]
-    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in (parts or ["run"])[-1])
-    base = f"{plain[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
+    base = name_run(request)
     for number in count(1):  # several runs may begin in the same second
         directory = Path("runs") / (base if number == 1 else f"{base}-{number}")
         parents = claim_directory(directory)

@@ -44,25 +44,51 @@ class SlotPool:
         self._poller = poller
         self._first = first
         self._idle = deque(self.slots)
+        self._share = job.share
+        self._placed: set[Slot] = set()
+        self._refused = False
+        if job.share is not None:
+            poller.watch(job.share.fileno())
         self._leaving: list[Worker | InlineWorker] = []
 
     @property
     def starting(self) -> bool:
-        """Whether slots wait for their first worker."""
-        return bool(self._idle)
+        """Whether slots wait for their first worker, which can be started now."""
+        return bool(self._idle) and not self._refused
 
     @property
     def busy(self) -> bool:
         """Whether any slot has a worker or waits for its first one."""
-        return self.starting or any(slot.remote is not None for slot in self.slots)
+        return bool(self._idle) or any(slot.remote is not None for slot in self.slots)
 
     def take_idle(self) -> Slot | None:
-        """Take a slot that waits for its first worker; each slot is returned once."""
-        while self._idle:
-            slot = self._idle.popleft()
-            if slot.remote is None:
-                return slot
-        return None
+        """Take a slot that waits for its first worker, if there is a place for that worker."""
+        while self._idle and self._idle[0].remote is not None:
+            self._idle.popleft()
+        if not self._idle or not self.place(self._idle[0]):
+            return None
+        return self._idle.popleft()
+
+    def forget_idle(self) -> None:
+        """Let no slot wait for a worker: there is no work for it."""
+        self._idle.clear()
+        self._refused = False
+        if self._share is not None:
+            self._share.withdraw()
+
+    def place(self, slot: Slot) -> bool:
+        """Take a place for a slot's worker; returns whether there is one."""
+        if self._share is None or slot in self._placed:
+            return True
+        self._refused = not self._share.take()
+        if not self._refused:
+            self._placed.add(slot)
+        return not self._refused
+
+    def wait_for_place(self, slot: Slot) -> None:
+        """Start the slot's worker as soon as there is a place."""
+        if slot not in self._idle:
+            self._idle.append(slot)
 
     def unused(self, episodes: int) -> Iterator[Slot]:
         """Yield slots without a worker while more episodes wait than there are workers."""
@@ -101,6 +127,7 @@ class SlotPool:
                 self._poller.remove(remote.worker)
                 remote.worker.channel.close()
         slot.close()
+        self._leave_place(slot)
 
     def close(self) -> None:
         """End all workers, after giving them time to close their envs."""
@@ -115,3 +142,13 @@ class SlotPool:
         for slot in self.slots:
             slot.remote = None
             slot.close()
+            self._leave_place(slot)
+        if self._share is not None:
+            self._poller.unwatch(self._share.fileno())
+            self._share.dispose()
+            self._share = None
+
+    def _leave_place(self, slot: Slot) -> None:
+        if self._share is not None and slot in self._placed:
+            self._placed.remove(slot)
+            self._share.give()

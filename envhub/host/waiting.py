@@ -16,6 +16,7 @@ of them spins: with more workers than cores, spinning would take cores from envs
 """
 
 import math
+import os
 import select
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -38,6 +39,7 @@ class WorkerPoller:
         self._watched: dict[int, tuple[Worker, int]] = {}
         self._workers: set[Worker] = set()
         self._full: set[Worker] = set()
+        self._events: set[int] = set()
 
     def add(self, worker: Worker) -> None:
         """Watch a worker."""
@@ -57,6 +59,16 @@ class WorkerPoller:
         for fd in [fd for fd, (owner, _) in self._watched.items() if owner is worker]:
             self._forget(fd)
 
+    def watch(self, event: int) -> None:
+        """Also wake up when a descriptor of `os.eventfd` has something to read."""
+        self._events.add(event)
+        self._epoll.register(event, select.EPOLLIN)
+
+    def unwatch(self, event: int) -> None:
+        """Stop waking up for it."""
+        self._events.remove(event)
+        self._epoll.unregister(event)
+
     def wait(self, timeout: float = math.inf) -> None:
         """Wait until something happens to a worker, for `timeout` seconds at most."""
         self._watch_for_room()
@@ -65,6 +77,8 @@ class WorkerPoller:
         for fd, _ in self._epoll.poll(None if seconds == math.inf else max(0.0, seconds)):
             if fd in self._watched:  # unless an earlier event ended its worker
                 self._handle(*self._watched[fd])
+            elif fd in self._events:
+                os.eventfd_read(fd)
         if nearest <= time.monotonic():
             self._end_overdue()
 

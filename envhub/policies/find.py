@@ -64,11 +64,20 @@ def find_policy(asked: PolicyKind, benchmark: Benchmark) -> PolicyKind:
     """Return the policy that is asked for, now that the benchmark is known.
 
     Raises:
-        UsageError: No policy has this name.
+        UsageError: No policy has this name, or one of the benchmark and an installed one: a
+            benchmark is not to act where the user's own policy was meant.
     """
-    if not isinstance(asked, OfBenchmark) or asked.name in benchmark.policies:
+    if not isinstance(asked, OfBenchmark):
         return asked
     points = _points()
+    if asked.name in benchmark.policies:
+        if asked.name in points:
+            raise UsageError(
+                f"{benchmark.name} and an installed package both have a policy called "
+                f"{asked.name!r}. Write {points[asked.name].value} for the installed one, or "
+                "uninstall its package to have that of the benchmark."
+            )
+        return asked
     if asked.name in points:
         found = _of_point(asked.name, points[asked.name])
         return replace(found, args=asked.args, directory=asked.directory)

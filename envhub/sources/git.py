@@ -99,6 +99,7 @@ def parse_tree(tree: str, content: bytes) -> list[tuple[str, str, str]]:
     if object_id("tree", content) != tree:
         raise BrokenProof(f"a tree object is not {tree}")
     entries: list[tuple[str, str, str]] = []
+    names: set[str] = set()
     position = 0
     while position < len(content):
         end = content.find(b"\0", position)
@@ -111,6 +112,9 @@ def parse_tree(tree: str, content: bytes) -> list[tuple[str, str, str]]:
             raise BrokenProof(f"{name!r} is not a name in UTF-8") from exc
         if b"/" in name:
             raise BrokenProof(f"{name.decode()!a} is not the name of one file")
+        if name.decode() in names:  # some readers take the first, others the last
+            raise BrokenProof(f"the tree object {tree} has two entries called {name.decode()!a}")
+        names.add(name.decode())
         position = end + 21
     return entries
 

@@ -158,8 +158,11 @@ def test_groups_of_runs(runs):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("still",), "Name two runs, or two groups with -- between them; found 1"),
-        (("still", "random", "still"), "found 3"),
+        (
+            ("still",),
+            "Name two runs or more, an experiment, or two groups with -- between them; found 1",
+        ),
+        (("still", "random", "still"), "is named 2 times: name each run once"),
         (("still", "--", "random", "random-2"), "A group needs at least two runs"),
         (("still", "still-2", "--", "random", "seeded"), "The runs differ in --seed (0, 5)"),
         (("still", "still", "--", "random", "random-2"), "still is named 2 times: each run counts"),

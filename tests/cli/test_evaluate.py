@@ -125,8 +125,8 @@ class TestOutput:
         assert (answer.code, answer.err) == (0, "No --policy: evaluating random actions.\n")
         shown = json.loads(answer.out)
         assert list(shown) == [
-            *("run", "complete", "policy", "protocol", "conventions", "line"),
-            *("tasks", "suites", "overall", "baselines"),
+            *("run", "complete", "policy", "protocol", "conventions", "instructions"),
+            *("policy_instructions", "line", "tasks", "suites", "overall", "baselines"),
         ]
         assert (shown["run"], shown["complete"]) == (str(out), True)
         start_of_line = f"./run_walk | policy random | protocol {shown['protocol'][7:19]} | "
@@ -779,7 +779,6 @@ class TestInterruptions:
         ("number", "again"),
         [
             (signal.SIGINT, "press Ctrl-C again"),
-            (signal.SIGTERM, "send a second SIGTERM"),
             (signal.SIGHUP, "send a second SIGHUP"),
         ],
     )
@@ -799,8 +798,8 @@ class TestInterruptions:
         assert 1 <= done < counted(out) == done + 2 < 9
         resume(out, reference)
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-    def test_a_second_signal_stops_at_once(self, out, gate, reference, number):
+    def test_a_second_signal_stops_at_once(self, out, gate, reference):
+        number = signal.SIGINT
         with ending(self.begin(out, gate)) as command:
             below = descendants(command.pid)
             assert len(below) >= 3
@@ -817,15 +816,14 @@ class TestInterruptions:
             name.unlink()
         resume(out, reference)
 
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_before_anything_began_leaves_nothing(self, tmp_path, out, number):
+    def test_a_signal_before_anything_began_leaves_nothing(self, tmp_path, out):
         (tmp_path / "walk").mkdir()
         (tmp_path / "walk" / "env.py").write_text(
             f"import time\nopen({str(tmp_path / 'here')!r}, 'w')\ntime.sleep(3600)\n"
         )
         with ending(start("eval", tmp_path / "walk", "--policy", "zero", "--out", out)) as command:
             wait_until((tmp_path / "here").exists)
-            command.send_signal(number)
+            command.send_signal(signal.SIGTERM)
             assert ended(command) == Answer(130, "", "")
         assert not out.exists()
 
@@ -876,7 +874,7 @@ class TestInterruptions:
         assert (out / "summary.json").exists()
 
     def test_killed_at_random_moments(self, out, tmp_path, reference):
-        """The host is killed again and again; workers and policy go with it."""
+        """The host is killed twice, by `make soak` many times; workers and policy go with it."""
         chance = random.Random(0)
         kills = 0
         while True:
@@ -885,7 +883,7 @@ class TestInterruptions:
                 shutil.rmtree(out, ignore_errors=True)
             arguments = ("eval", "--resume", out) if begun else (*self.QUESTION, "--out", out)
             with ending(start(*arguments, TMPDIR=str(tmp_path))) as command:
-                if kills == 4:
+                if kills == 2:
                     answer = ended(command)
                     break
                 due = counted(out) + chance.randint(0, 2)

@@ -158,7 +158,7 @@ def test_without_workers_too_and_this_process_stays_as_it_was(local, tmp_path):
     assert not {"MUJOCO_GL", "SHOWN"} & os.environ.keys()
 
 
-@pytest.mark.parametrize("command", ["info", "try", "eval"])
+@pytest.mark.parametrize("command", ["info", "eval"])
 def test_a_gl_failure_ends_with_one_sentence(local, command):
     raises = "raise ImportError('Cannot initialize a EGL device display')"
     parts = {"head": raises} if command == "info" else {"on_reset": raises}
@@ -191,6 +191,8 @@ def test_caches_go_to_the_workers_own_directory(local):
 
 
 # --env-var
+
+QUICK = ("--episodes", 1, "--workers", 0)
 
 
 def test_variables_are_let_through_to_every_worker(local, monkeypatch):
@@ -227,7 +229,7 @@ def test_names_are_recorded_and_values_are_not(local, tmp_path):
 
 def test_a_run_is_continued_with_the_same_variables(local, tmp_path):
     ref = local(on_reset="os.environ['MODE']")
-    question = ("eval", ref, "--episodes", 1, "--out", "out", "--continue")
+    question = ("eval", ref, *QUICK, "--out", "out", "--continue")
     assert run(*question, "--env-var", "MODE=a").returncode == 0
     done = run(*question)
     assert done.returncode == 2
@@ -237,14 +239,14 @@ def test_a_run_is_continued_with_the_same_variables(local, tmp_path):
     assert "The --env-var value MODE that out was begun with is scrypt:" in done.stderr
     assert run(*question, "--env-var", "MODE=a").returncode == 0
     (tmp_path / "out" / "episodes.jsonl").write_text("")
-    done = run("eval", "--resume", "out")
+    done = run("eval", "--resume", "out", "--workers", 0)
     assert done.returncode == 2
     assert "begun with --env-var MODE, whose value is not recorded" in done.stderr
-    done = run("eval", "--resume", "out", "--env-var", "MODE=a")
+    done = run("eval", "--resume", "out", "--workers", 0, "--env-var", "MODE=a")
     assert done.returncode == 0, done.stderr
     (tmp_path / "out" / "episodes.jsonl").write_text("")
-    assert run("eval", "--resume", "out", MODE="a").returncode == 0
-    done = run("eval", "--resume", "out", "--env-var", "OTHER=a", MODE="a")
+    assert run("eval", "--resume", "out", "--workers", 0, MODE="a").returncode == 0
+    done = run("eval", "--resume", "out", "--workers", 0, "--env-var", "OTHER=a", MODE="a")
     assert done.returncode == 2
     assert "--env-var" in done.stderr
 
@@ -252,7 +254,7 @@ def test_a_run_is_continued_with_the_same_variables(local, tmp_path):
 def test_runs_with_other_values_are_not_compared(local, tmp_path):
     ref = local(on_reset="os.environ['MODE']")
     for name, value in (("a1", "a"), ("a2", "a"), ("b", "b")):
-        done = run("eval", ref, "--episodes", 1, "--out", name, "--env-var", f"MODE={value}")
+        done = run("eval", ref, *QUICK, "--out", name, "--env-var", f"MODE={value}")
         assert done.returncode == 0, done.stderr
     protocol = {
         name: json.loads((tmp_path / name / "run.json").read_text())["protocol"]
@@ -268,7 +270,18 @@ def test_runs_with_other_values_are_not_compared(local, tmp_path):
 def test_a_run_without_hashes_is_continued(local, tmp_path):
     """As those that were begun before values counted."""
     ref, place = local(on_reset="os.environ['MODE']"), tmp_path / "out"
-    question = ("eval", ref, "--episodes", 2, "--out", "out", "--continue", "--env-var", "MODE=a")
+    question = (
+        "eval",
+        ref,
+        *QUICK,
+        "--episodes",
+        2,
+        "--out",
+        "out",
+        "--continue",
+        "--env-var",
+        "MODE=a",
+    )
     assert run(*question).returncode == 0
     info = json.loads((place / "run.json").read_text())
     hashes = info["benchmark"].pop("env_var_hashes")
@@ -283,7 +296,7 @@ def test_a_run_without_hashes_is_continued(local, tmp_path):
 
 def test_a_stranger_verifies_with_values_of_their_own(local):
     ref = local(on_reset="os.environ['KEY']")
-    done = run("eval", ref, "--episodes", 1, "--out", "out", "--env-var", "KEY=theirs")
+    done = run("eval", ref, *QUICK, "--out", "out", "--env-var", "KEY=theirs")
     assert done.returncode == 0, done.stderr
     done = run("verify", "out", "--env-var", "KEY=mine")
     assert done.returncode == 2

@@ -102,10 +102,10 @@ def test_a_network_acts_alike_for_any_number_of_workers(place, kind):
                 policy_args={"kind": kind}, out=place / f"run-{workers}",
             )
         )
-        for workers in (1, 2, 5)
+        for workers in (1, 5)
     ]  # fmt: skip
     assert len(set(found[0])) == 10
-    assert found[1:] == [found[0], found[0]]
+    assert found[1] == found[0]
 
 
 def test_a_policy_of_a_program_acts_alike(place, monkeypatch):

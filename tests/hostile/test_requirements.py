@@ -1,10 +1,14 @@
 """Attacks by what an env file declares: nothing is run, and one sentence names file and line."""
 
 import json
+import os
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
-from support.attacks import envhub
+from support.attacks import env_file, envhub
+from support.wheels import make_wheel
 
 from envhub.errors import ContractError
 from envhub.sources.requirements import read_requirements
@@ -124,3 +128,21 @@ def test_commands_that_only_read_it(publish, command):
     assert done.returncode == 4, done.stderr
     assert done.stdout == ""
     assert done.stderr == "envhub: env.py, line 2: tool must be a table, found 3.\n"
+
+
+def test_a_pth_file_of_a_package_is_executed_in_the_sandbox_only(
+    publish, real_runtimes, some_sandbox, tmp_path
+):
+    """Python executes its lines at each start with `site`: a guard and a builder are without."""
+    marker = tmp_path / "marker"
+    line = f"import sys; exec(\"try: open({str(marker)!r}, 'w')\\nexcept OSError: pass\")\n"
+    make_wheel(real_runtimes, "pathfinder", "1.0", {"pathfinder.pth": line})
+    block = "# /// script\n# dependencies = ['pathfinder']\n# ///\n"
+    ref = publish(block + env_file(top="import pathfinder"))
+    asked = ("--trust-remote-code", "--sandbox", some_sandbox, "--episodes", "1", "--workers", "1")
+    done = envhub("eval", ref, *asked)
+    assert done.returncode == 0, done.stderr
+    assert not marker.exists()
+    [found] = Path(os.environ["ENVHUB_HOME"]).glob("runtimes/*/venv/lib/*/*/pathfinder.pth")
+    subprocess.run([found.parents[3] / "bin" / "python", "-c", ""], check=True)
+    assert marker.exists()

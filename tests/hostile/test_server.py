@@ -127,6 +127,24 @@ class TestNames:
             done = envhub("info", ref, **without_git)
         assert_refused(done, tmp_path, "has a file that is not fetched: .*Nothing was executed")
 
+    def test_a_submodule_in_a_commit(self, hub, publish, tmp_path):
+        """Its files are of another repository, and nobody agreed to that."""
+        publish(env_file())
+        place = tmp_path / "hub" / "models" / "me" / "attack.git"
+
+        def git(*arguments: str, given: bytes = b"") -> str:
+            who = ("-c", "user.name=a", "-c", "user.email=a@b")
+            argv = ["git", *who, *arguments]
+            done = subprocess.run(argv, cwd=place, input=given, capture_output=True, check=True)
+            return done.stdout.decode().strip()
+
+        entries = git("ls-tree", "main") + f"\n160000 commit {'1' * 40}\tmore\n"
+        tree = git("mktree", "--missing", given=entries.encode())
+        commit = git("commit-tree", "-p", "main", "-m", "more", tree)
+        git("update-ref", "refs/heads/main", commit)
+        done = envhub("info", f"me/attack@{commit}")
+        assert_refused(done, tmp_path, "more of .* is not a regular file|more differs")
+
     def test_compiled_code_is_not_fetched(self, publish, tmp_path):
         """Python would run it instead of the file beside it that was read."""
         files = {"__pycache__/env.cpython-311.pyc": "compiled"}

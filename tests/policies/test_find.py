@@ -114,6 +114,14 @@ def test_installed(install):
     assert find("plain") == (PolicySource("dummy_policies", "make_policy"), False)
 
 
+def test_a_benchmark_does_not_take_the_place_of_an_installed_policy(install):
+    """Whoever writes the name may mean either; the wrong one would be evaluated silently."""
+    install("envhub.policies", expert="dummy_policies:make_other")
+    with pytest.raises(UsageError, match="Write dummy_policies:make_other for the installed one"):
+        find("expert")
+    assert find("novice")[0].name == "make_novice"
+
+
 UNKNOWN = "No policy is called 'g:/a.pt'. Available: expert, novice, random, still, zero."
 
 

@@ -116,3 +116,11 @@ def test_a_name_that_is_a_path():
     content = b"100644 ../escaped\0" + bytes(20)
     with pytest.raises(BrokenProof, match=r"'\.\./escaped' is not the name of one file"):
         parse_tree(object_id("tree", content), content)
+
+
+@pytest.mark.parametrize("mode", [b"100644", b"40000", b"160000"])
+def test_two_entries_of_one_name(mode):
+    """The page of the commit may show the first, where the last would run."""
+    content = b"100644 env.py\0" + bytes(20) + mode + b" env.py\0" + bytes([1] * 20)
+    with pytest.raises(BrokenProof, match=r"has two entries called 'env\.py'"):
+        parse_tree(object_id("tree", content), content)

@@ -1,15 +1,25 @@
-"""What the page about a directory of runs says, as plain data for its template."""
+"""What the page about several runs says: a directory of them, an experiment, or those compared."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from envhub.errors import RunDirectoryError
+from envhub.results.experiment import is_experiment, open_experiment
+from envhub.results.matrix import (
+    Entry,
+    Matrix,
+    MatrixCell,
+    entries_of,
+    entries_of_runs,
+    make_matrix,
+)
+from envhub.results.matrix_text import difference_text, explain, interval_text, row_name
 from envhub.results.paste import describe_episodes, describe_policy
 from envhub.results.report.drawing import whisker
 from envhub.results.report.templates import render_page
 from envhub.results.run import Run, open_run
-from envhub.run_info import hash_protocol
 from envhub.text import pluralize
 
 
@@ -17,63 +27,112 @@ def holds_runs(directory: Path) -> bool:
     """Whether a directory is not a run itself, but has runs in it."""
     if not directory.is_dir() or (directory / "run.json").exists():
         return False
-    return any((path / "run.json").exists() for path in directory.iterdir())
+    return is_experiment(directory) or any(
+        (path / "run.json").exists() for path in directory.iterdir()
+    )
 
 
 def render_index(directory: Path, page: Path) -> str:
-    """Return the page that lists the runs in a directory, by benchmark and protocol.
+    """Return the page about the runs in a directory, or about those of an experiment.
 
     Args:
         directory: Holds the runs.
         page: Where the page will be, from which the pages of the runs are found.
     """
-    runs: list[Run] = []
     unreadable: list[tuple[str, str]] = []
+    if is_experiment(directory):
+        experiment = open_experiment(directory)
+        entries, baseline = entries_of(experiment), experiment.question.baseline
+    else:
+        entries, baseline = entries_of_runs(_read(directory, unreadable)), None
+    matrix = make_matrix(entries, baseline=baseline)
+    return render_matrix_page(matrix, entries, page, str(directory), unreadable)
+
+
+def render_matrix_page(
+    matrix: Matrix,
+    entries: Sequence[Entry],
+    page: Path,
+    directory: str = "",
+    unreadable: Sequence[tuple[str, str]] = (),
+) -> str:
+    """Return the page with a matrix and its runs.
+
+    Args:
+        matrix: The matrix.
+        entries: What it was made of.
+        page: Where the page will be.
+        directory: Where the runs are, if all are in one.
+        unreadable: Runs that cannot be read, and why.
+    """
+    runs = [(entry, entry.run) for entry in entries if entry.run is not None]
+    heading = pluralize(len(runs), "run")
+    return render_page(
+        "matrix.html",
+        title=f"{heading} in {directory}" if directory else heading,
+        heading=heading,
+        directory=directory,
+        matrix=describe_matrix(matrix),
+        runs=[_row(entry, run, page) for entry, run in runs],
+        unreadable=unreadable,
+    )
+
+
+def describe_matrix(matrix: Matrix) -> dict[str, Any]:
+    """Return what the template of a matrix shows."""
+    return {
+        "benchmarks": matrix.benchmarks,
+        "rows": [
+            {
+                "name": row_name(row),
+                "baseline": row[0] == matrix.baseline,
+                "cells": [_cell(matrix.at(row, name)) for name in matrix.benchmarks],
+            }
+            for row in matrix.rows
+        ],
+        "notes": matrix.notes,
+        "method": matrix.method,
+    }
+
+
+def _cell(cell: MatrixCell | None) -> dict[str, str] | None:
+    if cell is None:
+        return None
+    rate = cell.line.rate if cell.line is not None else None
+    deviation = cell.seed_deviation
+    return {
+        "rate": "-" if rate is None else f"{rate:.1%}",
+        "interval": interval_text(cell),
+        "deviation": "" if deviation is None else f"{100 * deviation:.1f}",
+        "difference": difference_text(cell),
+        "why": explain(cell),
+    }
+
+
+def _read(directory: Path, unreadable: list[tuple[str, str]]) -> list[Run]:
+    runs: list[Run] = []
     for path in sorted(directory.iterdir()):
         if (path / "run.json").exists():
             try:
                 runs.append(open_run(path).keep_records())
             except RunDirectoryError as problem:
                 unreadable.append((path.name, str(problem)))
-    return render_page(
-        "index.html",
-        title=f"{pluralize(len(runs), 'run')} in {directory}",
-        directory=str(directory),
-        runs=runs,
-        groups=_groups(runs, page),
-        unreadable=unreadable,
-    )
+    return runs
 
 
-def _groups(runs: list[Run], page: Path) -> list[dict[str, Any]]:
-    """Return the runs that played the same episodes together, the best first."""
-    groups: dict[tuple[str, str], list[Run]] = {}
-    for run in sorted(runs, key=lambda run: -run.run_info.format):
-        # By today's digest: two formats have two for the same protocol.
-        key = (run.run_info.benchmark.ref, hash_protocol(run.run_info))
-        groups.setdefault(key, []).append(run)
-    return [
-        {
-            "benchmark": benchmark,
-            "protocol": same[0].run_info.protocol.removeprefix("sha256:")[:12],
-            "runs": sorted(
-                (_row(run, page) for run in same), key=lambda row: -(row["line"].rate or 0.0)
-            ),
-        }
-        for (benchmark, _), same in sorted(groups.items(), key=lambda group: group[0])
-    ]
-
-
-def _row(run: Run, page: Path) -> dict[str, Any]:
-    line = run.summary().overall
+def _row(entry: Entry, run: Run, page: Path) -> dict[str, Any]:
+    info, line = run.run_info, run.summary().overall
     own = run.directory / "report.html"
     address = os.path.relpath(own, page.parent).replace(os.sep, "/") if own.is_file() else None
     return {
         "name": run.directory.name,
-        "policy": describe_policy(run.run_info.policy),
+        "policy": describe_policy(info.policy),
+        "benchmark": info.benchmark.ref,
+        "seed": entry.seed,
         "line": line,
         "axis": whisker(line),
-        "episodes": describe_episodes(run.run_info.plan, line),
-        "created": run.run_info.created.replace("T", " ")[:16],
+        "episodes": describe_episodes(info.plan, line),
+        "protocol": info.protocol.removeprefix("sha256:")[:12],
+        "created": info.created.replace("T", " ")[:16],
         "page": address,
     }

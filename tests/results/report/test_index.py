@@ -24,15 +24,18 @@ def runs(make_run, tmp_path):
     return tmp_path
 
 
-def test_runs_of_the_same_episodes_stand_together_the_best_first(runs):
+def test_a_directory_is_a_matrix_with_its_runs(runs):
     report(runs / "weak")
     path = report(runs)
     text = path.read_text()
     assert path == runs / "report.html"
     assert text.count("<section") == 3
-    assert text.index("&lt;i&gt;best") < text.index('<a href="weak/report.html">weak</a>')
+    assert '<h2 id="matrix">Success by policy and benchmark</h2>' in text
+    assert "<strong>100.0%</strong>" in text
+    assert "&lt;i&gt;best" in text
+    assert '<a href="weak/report.html">weak</a>' in text
     assert "<h1>3 runs</h1>" in text
-    assert "Protocol ffffffffffff" in text
+    assert "ffffffffffff" in text
     assert "broken/run.json is damaged" in text
     assert "<i>" not in text
 
