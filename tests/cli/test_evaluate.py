@@ -110,7 +110,7 @@ class TestOutput:
         digest = json.loads((out / "run.json").read_text())["protocol"][7:19]
         assert re.fullmatch(
             rf"\./run_walk \| policy {re.escape(NOISY)} \| protocol {digest} \| "
-            rf"{rate} \[.*%, .*%\] \| 9 episodes, 3 tasks",
+            rf"seed 0, horizon 20 \| {rate} \[.*%, .*%\] \| 9 episodes, 3 tasks",
             lines[-2],
         )
         assert lines[-1] == str(out)
