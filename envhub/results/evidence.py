@@ -18,8 +18,7 @@ def describe_evidence(info: RunInfo, summary: Summary) -> list[str]:
 
 def describe_incomplete(info: RunInfo, summary: Summary) -> str | None:
     """Say that an incomplete run is no random sample; None: it is complete."""
-    line, planned = summary.overall, info.plan.planned
-    if line.n + line.errors >= planned:
+    if summary.ended >= info.plan.planned:
         return None
     return (
         f"Only {describe_played(info, summary)} have ended. Those that end first are no random "
@@ -54,7 +53,7 @@ def describe_shared_seeds(info: RunInfo, summary: Summary) -> str | None:
 
 def describe_played(info: RunInfo, summary: Summary) -> str:
     """Return how many of the planned episodes have ended, and of the tasks if not all have."""
-    line, planned, tasks = summary.overall, info.plan.planned, len(info.plan.tasks)
+    planned, tasks = info.plan.planned, len(info.plan.tasks)
     begun = sum(each.n + each.errors > 0 for each in summary.tasks)
-    text = f"{line.n + line.errors} of {pluralize(planned, 'episode')}"
+    text = f"{summary.ended} of {pluralize(planned, 'episode')}"
     return text if begun == tasks else f"{text}, {begun} of {pluralize(tasks, 'task')},"

@@ -28,9 +28,9 @@ def paste_line(info: RunInfo, summary: Summary) -> str:
         f"protocol {info.protocol.removeprefix('sha256:')[:_DIGEST]}",
         _describe_question(info.plan),
         _describe_outcome(line),
-        f"{describe_episodes(info.plan, line)}, {_describe_tasks(info.plan, line)}",
+        f"{describe_episodes(info.plan, summary)}, {_describe_tasks(info.plan, summary)}",
     ]
-    if line.n + line.errors < info.plan.planned and line.n:
+    if summary.ended < info.plan.planned and line.n:
         parts.append("incomplete: those that end first are no random sample")
     if line.n_distinct < line.n:
         parts.append(f"{line.n_distinct} distinct")
@@ -44,11 +44,10 @@ def paste_line(info: RunInfo, summary: Summary) -> str:
 
 def header(info: RunInfo, summary: Summary) -> str:
     """Return the line above the table: benchmark, policy, and whether the run is complete."""
-    line, planned = summary.overall, info.plan.planned
     text = f"{info.benchmark.ref}, policy {describe_policy(info.policy)}"
     if info.shard is not None:
         text += f", shard {info.shard}"
-    if line.n + line.errors < planned:
+    if summary.ended < info.plan.planned:
         text += f", incomplete: {describe_played(info, summary).rstrip(',')}"
     return text
 
@@ -100,15 +99,17 @@ def describe_outlier(outlier: OutlierInfo | Outlier) -> str:
     )
 
 
-def describe_episodes(plan: PlanInfo, line: Line) -> str:
+def describe_episodes(plan: PlanInfo, summary: Summary) -> str:
     """Return the number of episodes that count; of how many, if some were not played."""
-    if line.n + line.errors < plan.planned:
+    line = summary.overall
+    if summary.ended < plan.planned:
         return f"{line.n} of {pluralize(plan.planned, 'episode')}"
     return pluralize(line.n, "episode")
 
 
-def _describe_tasks(plan: PlanInfo, line: Line) -> str:
-    if line.n + line.errors < plan.planned and line.n_tasks < len(plan.tasks):
+def _describe_tasks(plan: PlanInfo, summary: Summary) -> str:
+    line = summary.overall
+    if summary.ended < plan.planned and line.n_tasks < len(plan.tasks):
         return f"{line.n_tasks} of {pluralize(len(plan.tasks), 'task')}"
     return pluralize(line.n_tasks, "task")
 

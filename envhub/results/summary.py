@@ -64,6 +64,11 @@ class Summary:
     overall: Line
     """Over all tasks, each once."""
 
+    @property
+    def ended(self) -> int:
+        """The episodes that have a record, of all tasks."""
+        return sum(line.n + line.errors for line in self.tasks)
+
     def __str__(self) -> str:
         from envhub.results.table import render
 
@@ -272,11 +277,13 @@ def _as_distinct(line: Line) -> float:
 def _average(suite: str | None, found: Mapping[str, _Task], groups: Groups) -> Line:
     tasks = [each.line for each in found.values()]
     played = [task for task in tasks if task.n > task.policy_errors]
+    # Beside a rate stand the episodes and tasks that it is of.
+    shown = [task for task in tasks if task.successes is not None] or tasks
     line = Line(
         suite=suite,
-        n=sum(task.n for task in tasks),
-        n_distinct=sum(task.n_distinct for task in tasks),
-        n_tasks=sum(task.n_tasks for task in tasks),
+        n=sum(task.n for task in shown),
+        n_distinct=sum(task.n_distinct for task in shown),
+        n_tasks=sum(task.n_tasks for task in shown),
         mean_return=_mean([task.mean_return for task in played]),
         mean_steps=_mean([task.mean_steps for task in played]),
         errors=sum(task.errors for task in tasks),
