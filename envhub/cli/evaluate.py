@@ -170,6 +170,12 @@ from envhub.seeding import Seeding
     help="Draw at most N episodes at the end, failures first and of each task in turn, and write "
     "the report.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what an experiment would take, and what is missing; play two probes per benchmark "
+    "that was never played.",
+)
 @require_option
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
@@ -188,6 +194,7 @@ def command(
     workers: int | None,
     quiet: bool,
     as_json: bool,
+    dry_run: bool,
     videos: int | None,
     requirements: Sequence[Requirement],
     options: SourceOptions,
@@ -220,8 +227,11 @@ def command(
             quiet=quiet,
             as_json=as_json,
             options=options,
+            dry_run=dry_run,
         )
         return
+    if dry_run:
+        raise UsageError("--dry-run is for experiments: envhub eval FILE.toml --dry-run.")
     watcher = make_watcher(quiet=quiet)
     if videos is not None:
         check_encoder()  # before what takes long
