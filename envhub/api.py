@@ -32,6 +32,7 @@ from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.experiment import Played, new_directory, play_experiment
+from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.replay import Replay
 from envhub.evaluation.request import EvalRequest
@@ -148,6 +149,7 @@ def evaluate(
     workers: int | Literal["auto"] | None = None,
     max_steps: int | None = None,
     instructions: Mapping[str, str | Sequence[str]] | None = None,
+    latency: str | Path | None = None,
     env_args: Mapping[str, Argument] | None = None,
     policy_args: Mapping[str, Argument] | None = None,
     policy_python: str | Path | None = None,
@@ -183,6 +185,8 @@ def evaluate(
         max_steps: A horizon that replaces the tasks' own.
         instructions: Texts that policies are told instead of the benchmark's, by task; of a list,
             episode k is told number `k mod n`.
+        latency: How long the policy thinks while the simulated world goes on, as `--latency` says
+            it: "120ms", "120ms,mode=overlap" or the directory of a run.
         env_args: Arguments of the benchmark's function that makes envs.
         policy_args: Arguments of the policy's factory.
         policy_python: An interpreter for the policy's own process, such as
@@ -224,6 +228,7 @@ def evaluate(
         workers=check_workers(workers),
         max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
         instructions=check_instructions("instructions", instructions),
+        latency=_latency(latency),
         env_args=check_values("env_args", env_args),
         policy_python=_interpreter(policy_python),
         policy_processes=check_processes(policy_processes),
@@ -411,6 +416,15 @@ def verify(
     elif policy_args or policy_python is not None:
         raise UsageError("policy_args and policy_python need a policy that is named, as text.")
     return verify_run(directory, request, rerun_options, _Callbacks())
+
+
+def _latency(latency: str | Path | None) -> LatencyRequest | None:
+    if latency is None:
+        return None
+    asked = parse_latency(check_reference(latency, "latency"))
+    if len(asked) > 1:
+        raise UsageError("evaluate() plays one latency: call it once for each.")
+    return asked[0]
 
 
 def _open(run: Run | str | Path) -> Run:

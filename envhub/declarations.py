@@ -1,5 +1,6 @@
 """What a benchmark declares about itself: its suites, tasks and assets. Plain data only."""
 
+import math
 import re
 import reprlib
 from collections.abc import Mapping
@@ -123,6 +124,11 @@ class Benchmark:
     """Episodes per task, unless the user gives another number."""
     control_hz: float = 0.0
     """Actions per second of the real system; 0 if there is none."""
+    hold: tuple[float, ...] | str = ()
+    """The action that does nothing, as its numbers in order. `--latency` takes it until a policy's
+    first action is there, and later too where the convention `control` is a change or a velocity;
+    empty: zeros there, and nothing elsewhere. Or `pkg.module:hold`: `hold(**env_args)` returns
+    it, where arguments change it."""
     spaces: str | None = None
     """`pkg.module:spaces`: `spaces(task, **env_args) -> (observation, action)`, without importing a
     simulator. It must return the same objects for tasks that have the same spaces. With it,
@@ -166,6 +172,8 @@ class Benchmark:
             owner,
             f"control_hz must be a number from 0 to {_MAX_HZ}, found {hz!r}",
         )
+        if not _is_object(self.hold):  # otherwise known once the arguments are
+            check_hold(owner, self.hold)
         _check(self.reuse in ("reset", "rebuild"), owner, "reuse must be 'reset' or 'rebuild'")
         objects = {"make": self.make, "spaces": self.spaces, "lerobot": self.lerobot}
         for name, target in objects.items():
@@ -215,7 +223,7 @@ class Benchmark:
     def conventions_for(self, format_: str) -> dict[str, Convention]:
         """Return what a policy's conventions are compared with, by the format that it reads."""
         declared: dict[str, Convention] = {**self.known_conventions}
-        if format_ == "lerobot" and self.lerobot is not None:
+        if format_ != "raw" and self.lerobot is not None:
             declared |= self.lerobot_conventions
         return {**declared, HZ: float(self.control_hz)} if self.control_hz else declared
 
@@ -265,6 +273,14 @@ def check_declared_conventions(owner: str, declared: object) -> None:
     if isinstance(declared, Mapping) and HZ in declared:
         problem = f"{HZ} is a field of its own, and not one of its conventions"
     _check(problem is None, owner, str(problem))
+
+
+def check_hold(owner: str, hold: object) -> None:
+    """Raise `InvalidBenchmark` unless a benchmark may declare such an action."""
+    good = isinstance(hold, tuple) and all(
+        type(number) in (int, float) and math.isfinite(number) for number in hold
+    )
+    _check(good, owner, f"hold must be a tuple of numbers, found {reprlib.repr(hold)}")
 
 
 def _check_notes(owner: str, notes: object) -> None:

@@ -88,6 +88,22 @@ class SourceOptions:
         return cls(**given)
 
 
+LatencyMode = Literal["wait", "overlap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """How many steps late the results of a policy's calls are, and what is done meanwhile."""
+
+    mode: LatencyMode
+    steps: tuple[tuple[int, int], ...]
+    """Each number of steps, and how often it is drawn, of all together; a single one is always."""
+    hold: tuple[float, ...] = ()
+    """The action that does nothing; empty: zeros."""
+    keeps: Literal["none", "gripper", "all"] = "none"
+    """What of the last action stays as it was while the robot holds still."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Seconds after which a process that does not answer is ended."""

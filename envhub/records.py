@@ -74,6 +74,10 @@ class EpisodeRecord:
     """A hash of what it began with; None in runs from before it was recorded."""
     first_leaves: tuple[str, ...] | None = None
     """The leaves of the observation that are in it; None: all."""
+    calls: Count | None = None
+    """With `--latency`: the calls of the policy whose results were taken."""
+    held: Count | None = None
+    """With `--latency`: the steps in which the robot was held still."""
 
     @property
     def counts(self) -> bool:

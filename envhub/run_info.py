@@ -20,7 +20,7 @@ from msgspec.structs import replace
 import envhub
 from envhub.conventions import Convention
 from envhub.declarations import NAME
-from envhub.options import Argument, Limits, SandboxKind
+from envhub.options import Argument, LatencyMode, Limits, SandboxKind
 from envhub.records import Count, Seconds
 from envhub.seeding import Seeding, make_seeds
 from envhub.values import find_value_problem
@@ -41,6 +41,8 @@ MAX_EPISODES = 1_000_000
 Name = Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z")]
 Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Episodes = Annotated[int, Meta(ge=1, le=MAX_EPISODES)]
+Delay = Annotated[int, Meta(ge=0, le=2**31)]
+"""Steps that an action is late."""
 Limit = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
 
 _YEARS = range(1971, 9999)
@@ -191,6 +193,27 @@ class TaskInfo(Info, frozen=True, kw_only=True, omit_defaults=True):
         return {key: value for key, value in to_builtins(self).items() if key != "description"}
 
 
+class LatencyPlanInfo(Info, frozen=True, kw_only=True):
+    """How late the policy's actions are, in simulated time."""
+
+    mode: LatencyMode
+    seconds: Seconds | None
+    """None: drawn as another run's calls took."""
+    hz: Limit
+    steps: Annotated[list[tuple[Delay, Positive]], Meta(min_length=1, max_length=1000)]
+    """Each number of steps, and how often it is drawn, of all together."""
+    hold: list[float]
+    keeps: Literal["none", "gripper", "all"]
+
+    @property
+    def rule(self) -> str:
+        """What the actions follow from; the seconds do not matter beside the steps."""
+        steps = ", ".join(f"{late} ({count})" for late, count in self.steps)
+        late = self.steps[0][0] if len(self.steps) == 1 else f"drawn from {steps}"
+        kept = {"none": "", "gripper": " with the gripper kept", "all": " or the last one"}
+        return f"{self.mode}, steps late: {late}, holding {self.hold or 0}{kept[self.keeps]}"
+
+
 class PlanInfo(Info, frozen=True, kw_only=True):
     """Which episodes were planned."""
 
@@ -213,6 +236,16 @@ class PlanInfo(Info, frozen=True, kw_only=True):
         dict[Name, list[str]], Agree("resume", "protocol", words="--instructions")
     ] = {}
     """Of tasks that the user words otherwise; episode k is told number k mod n."""
+    latency: Annotated[
+        LatencyPlanInfo | None,
+        Agree(
+            "resume",
+            "compare",
+            "protocol",
+            words="--latency",
+            read=lambda of: of.latency and of.latency.rule,
+        ),
+    ] = None
     reuse: Annotated[
         Literal["reset", "rebuild"],
         Agree("resume", "compare", "protocol", words="reuse of envs"),
@@ -447,6 +480,8 @@ class RunInfo(Info, frozen=True, kw_only=True):
     limits: LimitsInfo
     retries: Count
     protocol: str
+    reproducible: bool = True
+    """False where the policy draws random numbers that no seed reaches, as most servers do."""
     shard: Annotated[ShardInfo | None, Agree("resume", words="--shard")] = None
     parts: list[PartInfo] = []
     """Where the episodes of a merged run were played; those in none of them, on `machine`."""
@@ -523,6 +558,7 @@ class RunInfo(Info, frozen=True, kw_only=True):
             created=before.created,
             policy=policy,
             conventions=conventions,
+            reproducible=before.reproducible,
             parts=before.parts,
             machines=before.machines,
         )
@@ -576,6 +612,7 @@ class RunInfo(Info, frozen=True, kw_only=True):
         latency: LatencyInfo | None,
         outliers: list[OutlierInfo],
         conventions: ConventionsInfo,
+        reproducible: bool,
     ) -> "RunInfo":
         """Return the content with what playing has shown of the policy.
 
@@ -596,7 +633,13 @@ class RunInfo(Info, frozen=True, kw_only=True):
             latency=latency,
             outliers=outliers,
         )
-        info = replace(self, format=FORMAT, policy=policy, conventions=conventions)
+        info = replace(
+            self,
+            format=FORMAT,
+            policy=policy,
+            conventions=conventions,
+            reproducible=self.reproducible and reproducible,
+        )
         return replace(info, protocol=hash_protocol(info))
 
     def to_json(self) -> dict[str, Any]:

@@ -12,6 +12,8 @@ import envhub
 _OWN = str(Path(envhub.__file__).parent) + "/"
 _IMPORTLIB = str(Path(importlib.__file__).parent) + "/"
 _INSTALLED = tuple(f"{path}/" for path in set(sysconfig.get_paths().values()))
+_CLIENTS = "/envhub_servers/"
+"""The plugin that speaks to policy servers: what they do wrong is at no line of it."""
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
@@ -49,7 +51,7 @@ def _frames(trace: TracebackType | None) -> Iterator[tuple[str, int, str]]:
 
 def _is_foreign(file: str) -> bool:
     # The code of dataclasses is in no file; importlib is how we load what is named.
-    return not file.startswith((_OWN, _IMPORTLIB, "<frozen ", "<string>"))
+    return _CLIENTS not in file and not file.startswith((_OWN, _IMPORTLIB, "<frozen ", "<string>"))
 
 
 def _is_installed(file: str) -> bool:

@@ -192,7 +192,7 @@ class PolicySource:
 
 
 Placement = Literal["process", "worker"]
-PolicyFormat = Literal["raw", "lerobot"]
+PolicyFormat = Literal["raw", "lerobot", "converted"]
 MAX_BATCH = 65536
 Batch = int | Literal["any"]
 """The rows of every call of a policy; "any": as many as wait."""
@@ -230,6 +230,8 @@ class PolicyFacts:
     """Whether `batch` is the policy's own, not the default."""
     instructions: Mapping[str, str] = field(default_factory=dict)
     """What it is told instead of the benchmark's texts, by task."""
+    reproducible: bool = True
+    """Whether it acts the same when an episode is played again: false of most servers."""
 
     def __post_init__(self) -> None:
         # Also where a policy's process says it.

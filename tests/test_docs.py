@@ -212,3 +212,9 @@ def test_the_kinds_of_fetched_files_are_those_of_the_code(profile):
     limit = f"{profile.max_files:,} files, {profile.max_bytes >> 20:,} MB"
     row = f"| {profile.kind} | {profile.repositories} | `{profile.folder}/` | {limit} |"
     assert row in section(page("hub"), "Kinds of files")
+
+
+def test_the_policy_that_knows_of_its_latency_is_shown_as_it_is():
+    code = (DOCS / "examples" / "policies" / "plan_ahead.py").read_text(encoding="utf-8")
+    shown = (DOCS / "latency.md").read_text(encoding="utf-8").partition("```python\n")[2]
+    assert shown.partition("\n```\n")[0] in code

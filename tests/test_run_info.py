@@ -28,6 +28,14 @@ OTHER = {str: "another", int: 77, float: 7.5, dict: {"other": "sha256:9"}, list:
 OTHER_OF = {
     # Compared in the tasks that two runs have in common.
     "plan.instructions": {"elsewhere": ["Go."]},
+    "plan.latency": {
+        "mode": "wait",
+        "seconds": 0.1,
+        "hz": 20.0,
+        "steps": [[2, 1]],
+        "hold": [],
+        "keeps": "none",
+    },
     "benchmark.kind": "plugin",
     "plan.reuse": "rebuild",
     "plan.seeding": "task",
@@ -53,7 +61,7 @@ def test_what_must_agree():
         *("benchmark.name", "benchmark.files", "benchmark.env_args", "benchmark.assets"),
         *("benchmark.plugins", "benchmark.conventions", "benchmark.lerobot_conventions"),
         "benchmark.env_var_hashes",
-        *("plan.seed", "plan.seeding", "plan.reuse", "runtime.packages"),
+        *("plan.seed", "plan.seeding", "plan.reuse", "plan.latency", "runtime.packages"),
     }
     protocol = compared | {"benchmark.kind", "plan.episodes", "plan.instructions", "plan.tasks"}
     assert question("compare") == compared
@@ -178,7 +186,10 @@ def test_a_run_begins_is_continued_and_finished():
     own = dict.fromkeys((*info.plan.tasks, "another"), "Go on.")
     told = {"batch": 4, "placement": "process", "about": {"device": "cpu"}, "instructions": own}
     agreed = ConventionsInfo(ignore=False, policy={"images": "upright"})
-    done = info.finished(**told, latency=LATENCY, outliers=[], conventions=agreed)
+    done = info.finished(
+        **told, latency=LATENCY, outliers=[], conventions=agreed, reproducible=False
+    )
+    assert not done.reproducible
     assert (done.policy.batch, done.policy.latency, done.conventions) == (4, LATENCY, agreed)
     assert done.policy.instructions == dict.fromkeys(info.plan.tasks, "Go on.")
     assert done.protocol == info.protocol  # what a provider tells its policy belongs to the policy

@@ -11,7 +11,7 @@ import click
 from envhub.cli.matrix import is_matrix, read_matrix, show_matrix
 from envhub.cli.options import debug_option, json_option, local_path
 from envhub.errors import ExitCode, UsageError, printable
-from envhub.results.comparable import describe_told_apart
+from envhub.results.comparable import CONDITIONS, describe_across, describe_told_apart
 from envhub.results.compare import Comparison, TaskComparison, compare, compare_groups
 from envhub.results.conclusion import conclude, conclude_groups, p_value, points
 from envhub.results.matrix import SeedRows
@@ -64,6 +64,12 @@ def _paths(
 )
 @click.option("--html", callback=local_path, metavar="FILE", help="Write a page about it, too.")
 @click.option(
+    "--across",
+    multiple=True,
+    type=click.Choice([*CONDITIONS]),
+    help="Pair episodes of runs that differ in this condition, which is named.",
+)
+@click.option(
     "--baseline",
     metavar="POLICY|RUN",
     show_default="the experiment's, or that of the first run",
@@ -95,6 +101,7 @@ def command(
     seeds: SeedRows | None,
     form: Format | None,
     unpaired: bool,
+    across: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Compare two runs: A is the reference, B the candidate.
@@ -113,24 +120,33 @@ def command(
     Examples:
         envhub compare runs/baseline runs/mine
         envhub compare runs/released runs/new --fail-if worse --margin 2
+        envhub compare runs/still runs/late --across latency
         envhub compare runs/old-1 runs/old-2 runs/old-3 -- runs/new-1 runs/new-2
         envhub compare experiment --format markdown
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if Path(_BETWEEN) in runs:
-        if fail_if or margin is not None or html is not None or unpaired:
+        if fail_if or margin is not None or html is not None or unpaired or across:
             raise UsageError("Groups of runs take no option but --json.")
         _compare_groups(runs, as_json=as_json)
         return
     if is_matrix(runs) or (runs and any(each is not None for each in (baseline, seeds, form))):
-        if fail_if or margin is not None or unpaired:
-            raise UsageError("--fail-if, --margin and --unpaired compare two runs: name two.")
+        if fail_if or margin is not None or unpaired or across:
+            raise UsageError(
+                "--fail-if, --margin, --unpaired and --across compare two runs: name two."
+            )
         matrix, entries = read_matrix(runs, baseline, seeds or "pool")
         if html is not None:
             write_page(html, render_matrix_page(matrix, entries, html))
         show_matrix(matrix, form or "text", as_json=as_json)
         return
     _compare_two(
-        runs, fail_if=fail_if, margin=margin, html=html, unpaired=unpaired, as_json=as_json
+        runs,
+        fail_if=fail_if,
+        margin=margin,
+        html=html,
+        unpaired=unpaired,
+        across=across,
+        as_json=as_json,
     )
 
 
@@ -141,6 +157,7 @@ def _compare_two(
     margin: float | None,
     html: Path | None,
     unpaired: bool,
+    across: tuple[str, ...],
     as_json: bool,
 ) -> None:
     if len(runs) != 2:
@@ -149,14 +166,16 @@ def _compare_two(
             f"{len(runs)}: envhub compare A1 A2 -- B1 B2."
         )
     first, second = (open_run(each) for each in runs)
-    found = compare(first, second, paired=not unpaired)
+    found = compare(first, second, paired=not unpaired, across=across)
+    conditions = describe_across(first.run_info, second.run_info, across)
     allowed = None if margin is None else margin / 100
     apart = describe_told_apart(first.run_info, second.run_info)
     if html is not None:
-        report(first, html, other=second, paired=not unpaired)
+        report(first, html, other=second, paired=not unpaired, across=across)
     if as_json:
         content = {"a": _describe(first), "b": _describe(second), **found.to_json()}
         content["instructions"] = apart
+        content["across"] = conditions
         if allowed is not None:
             content |= {"margin": allowed, "not_worse_by_margin": found.not_worse_by(allowed)}
         click.echo(json.dumps(content, indent=2))
@@ -166,8 +185,8 @@ def _compare_two(
         click.echo("\n" + printable(render(found)) + "\n")
         for line in conclude(found, allowed):
             click.echo(printable(line))
-        if apart is not None:
-            click.echo(printable(apart))
+        for line in [*conditions, *([] if apart is None else [apart])]:
+            click.echo(printable(line))
     if fail_if is not None and _failed(found, fail_if, allowed):
         raise SystemExit(ExitCode.FOUND)
 

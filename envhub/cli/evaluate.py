@@ -1,16 +1,18 @@
 """`envhub eval`: evaluate a policy on a benchmark."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import click
 
 from envhub.arguments import MAX_PROCESSES
 from envhub.cli.experiment import evaluate_experiment, is_asked
 from envhub.cli.filming import film
+from envhub.cli.latencies import play_latencies, show_latencies
 from envhub.cli.options import (
+    GroupedCommand,
     RenamedOption,
     WholeNumber,
     debug_option,
@@ -29,6 +31,7 @@ from envhub.declarations import MAX_HORIZON
 from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
+from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.run import continue_run, resume_run, start_run
@@ -44,7 +47,26 @@ from envhub.results.videos import first_episodes
 from envhub.seeding import Seeding
 
 
-@click.command("eval")
+class _Command(GroupedCommand):
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Options that matter first": ("--policy", "--task", "--episodes", "--out", "--resume"),
+        "What is played": (
+            *("--suite", "--seed", "--seeding", "--max-steps", "--instructions", "--env-arg"),
+            *("--shard", "--baselines"),
+        ),
+        "The policy": (
+            *("--policy-arg", "--policy-python", "--policy-processes", "--ignore-conventions"),
+        ),
+        "The run": ("--workers", "--continue", "--retries", "--max-errors", "--timeout"),
+        "The result": ("--video", "--require", "--json", "--quiet"),
+        "The benchmark's code": (
+            *("--trust-remote-code", "--allow-unpinned", "--private", "--locked", "--sandbox"),
+            *("--sandbox-allow-network", "--runtime", "--env-var"),
+        ),
+    }
+
+
+@click.command("eval", cls=_Command)
 @click.argument("ref", required=False)
 @click.option(
     "--policy",
@@ -119,6 +141,15 @@ from envhub.seeding import Seeding
     help="Horizon of every task.",
 )
 @instructions_option
+@click.option(
+    "--latency",
+    "latencies",
+    metavar="TIME,...|RUN",
+    callback=lambda _ctx, _param, text: () if text is None else parse_latency(text),
+    help="Let the simulated world go on while the policy thinks: 120ms, or as long as in a run. "
+    "Several times are played one after the other and compared. mode=wait holds the robot still, "
+    "mode=overlap takes the last actions of the chunk before.",
+)
 @click.option(
     "--workers",
     default="auto",
@@ -198,6 +229,7 @@ def command(
     videos: int | None,
     requirements: Sequence[Requirement],
     options: SourceOptions,
+    latencies: tuple[LatencyRequest, ...],
     **request_options: Any,
 ) -> None:
     """Evaluate a policy on the benchmark REF, or play the experiment of a file REF.toml.
@@ -213,6 +245,7 @@ def command(
         envhub eval --resume runs/my_env-20260101-120000
         envhub eval ./my_env --policy ./policy.py --out result --continue
         envhub eval ./my_env --policy ./policy.py --shard 3/16 --out parts/3
+        envhub eval ./my_env --policy ./policy.py --latency 0,50,100ms
         envhub eval experiment.toml --workers 8
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if is_asked(ref, resume):
@@ -256,8 +289,12 @@ def command(
                 requirements=tuple(requirements),
                 workers=workers,
                 options=options,
+                latency=latencies[0] if latencies else None,
                 **request_options,
             )
+            if len(latencies) > 1:
+                _sweep(context, request, latencies, continuing=continuing)
+                return
             run = _start(request, watcher, continuing=continuing)
             if not watcher.interrupted:
                 watcher.finish()
@@ -281,6 +318,42 @@ def command(
         watcher.message(f"Report: {report(run).resolve()}")
     check_requirements(requirements, run)
     if any(record.status != "ok" for record in run.records()):
+        context.exit(ExitCode.FOUND)
+
+
+def _sweep(
+    context: click.Context,
+    request: EvalRequest,
+    latencies: Sequence[LatencyRequest],
+    *,
+    continuing: bool,
+) -> None:
+    """Play several latencies; each is a run, and their table is the result."""
+    quiet, as_json = context.params["quiet"], context.params["as_json"]
+    if context.params["videos"] is not None or request.requirements:
+        option = "--require" if request.requirements else "--video"
+        raise UsageError(f"{option} goes with one --latency; name one.")
+    begun: list[Watcher] = []
+
+    def watch(said: str) -> Watcher:
+        for before in begun:
+            before.finish()
+        begun.append(make_watcher(quiet=quiet))
+        begun[-1].progress(said)
+        return begun[-1]
+
+    try:
+        runs = play_latencies(request, latencies, watch, continuing=continuing)
+    finally:
+        begun[-1].finish()
+    if not runs[-1].complete or len(runs) < len(latencies):
+        place = runs[-1].directory.parent
+        begun[-1].message(
+            f"Interrupted. Type the command again with --out {place} --continue to go on."
+        )
+        context.exit(ExitCode.INTERRUPTED)
+    show_latencies(runs, as_json=as_json)
+    if any(record.status != "ok" for run in runs for record in run.records()):
         context.exit(ExitCode.FOUND)
 
 

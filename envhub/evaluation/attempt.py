@@ -11,8 +11,10 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space
 from envhub.declarations import Task
 from envhub.errors import ContractError, WorkerDied, WorkerError, WorkerRaised, WorkerTimeout
 from envhub.evaluation.outcome import Outcome
+from envhub.options import Delays
 from envhub.records import End, Episode, EpisodeError, EpisodeRecord, Status
 from envhub.results.arrays import STEP
+from envhub.wire.delayed import DelayedActions
 from envhub.wire.first_observation import hash_state
 from envhub.wire.messages import EpisodeInfo, First
 from envhub.wire.values import Array
@@ -21,7 +23,14 @@ from envhub.wire.values import Array
 class Attempt:
     """The steps of an episode so far. Only the host computes what is recorded."""
 
-    def __init__(self, episode: Episode, task: Task, number: int, told: str | None = None) -> None:
+    def __init__(
+        self,
+        episode: Episode,
+        task: Task,
+        number: int,
+        told: str | None = None,
+        delays: Delays | None = None,
+    ) -> None:
         """Begin.
 
         Args:
@@ -29,6 +38,7 @@ class Attempt:
             task: Its task.
             number: Counts the attempts at the episode, from 1.
             told: The user's instruction, whatever the env says; None: the env's or the task's.
+            delays: How late the policy's actions are; None: the world waits for it.
         """
         self.episode = episode
         self.task = task
@@ -39,6 +49,9 @@ class Attempt:
         self.began = False
         """Whether the policy has been told that the episode began."""
         self.outcome = Outcome(task)
+        self.delays = delays
+        self._delayed: DelayedActions | None = None
+        self._counts: tuple[int, int] | tuple[None, None] = (0, 0) if delays else (None, None)
         self._fixed = told is not None
         self._instruction = None if told == task.description else told
         self._first: tuple[bytes, tuple[str, ...] | None] | None = None
@@ -81,6 +94,30 @@ class Attempt:
                 None if first.whole or asked is None else tuple(sorted(asked)),
             )
 
+    def committed(self, space: Space[Any]) -> Array | None:
+        """Return the actions until a call's result is there, if results are late.
+
+        Args:
+            space: The action space.
+        """
+        if self.delays is None:
+            return None
+        if self._delayed is None:
+            episode = self.episode
+            self._delayed = DelayedActions(
+                self.delays, space, seed=episode.seed, task=episode.task, index=episode.index
+            )
+        return self._delayed.begin_call()
+
+    def delayed(self, chunk: Array) -> Array:
+        """Return the actions to take until the next call, of a chunk that the policy answered."""
+        return chunk if self._delayed is None else self._delayed.take(chunk)
+
+    def count_calls(self, calls: int, held: int) -> None:
+        """Note what a worker says of the calls of its policy, and of the steps meanwhile."""
+        if self.delays is not None:
+            self._counts = calls, held
+
     @property
     def options(self) -> dict[str, int] | None:
         """The options of the env's reset."""
@@ -103,6 +140,9 @@ class Attempt:
         """
         self.outcome.add(rewards, successes, terminated=terminated, truncated=truncated)
         self._actions.append(actions)
+        if self._delayed is not None:
+            self._delayed.taken(len(actions))
+            self._counts = self._delayed.calls, self._delayed.held
 
     def actions(self) -> Array | None:
         """Return all actions, for replay; None before the first step."""
@@ -176,6 +216,8 @@ class Attempt:
             description=self._instruction,
             first_observation=f"sha256:{digest.hex()}" if digest else None,
             first_leaves=leaves,
+            calls=self._counts[0],
+            held=self._counts[1],
         )
 
 

@@ -85,8 +85,11 @@ def foresee(request: EvalRequest, files: Mapping[str, Any], before: RunInfo) -> 
     )
     episodes = before.plan.episodes if request.episodes is None else request.episodes
     told = {t: list(texts) for t, texts in request.instructions.items() if t in before.plan.tasks}
+    # How many steps a latency is follows from the benchmark, which is not loaded yet.
+    latency = None if request.latency is None else before.plan.latency
     plan = replace(
         before.plan,
+        latency=latency,
         seed=request.seed,
         seeding=before.plan.seeding if request.seeding is None else request.seeding,
         max_steps=request.max_steps,

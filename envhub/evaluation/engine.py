@@ -210,7 +210,7 @@ class Engine:
             facts = self.runners.of(slot).facts(slot)
         if facts is None:
             self.runners.of(slot).make_policy(slot)
-        elif facts.format == "lerobot" and self._job.benchmark.lerobot and not slot.converted:
+        elif facts.format != "raw" and self._job.benchmark.lerobot and not slot.converted:
             slot.env.convert(facts.needs)
         else:
             # Of converted observations the policy is shown all; the worker knows what to draw.

@@ -28,7 +28,7 @@ class EpisodeQueue:
             return None
         number = self._failed.get(episode.number, 0) + 1
         told = self._plan.instruction(episode)
-        attempt = Attempt(episode, self._plan.tasks[episode.task], number, told)
+        attempt = Attempt(episode, self._plan.tasks[episode.task], number, told, self._plan.delays)
         attempt.alone = episode.number in self._alone
         return attempt
 

@@ -1,6 +1,7 @@
 """The events that a policy runner hands to the engine."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from envhub.errors import WorkerError
 from envhub.evaluation.slot import Slot
@@ -32,6 +33,8 @@ class ActionsReady:
     """Numbers that the policy read, far outside its statistics."""
     remarks: tuple[str, ...] = ()
     """New sentences for the user."""
+    about: Mapping[str, str] = field(default_factory=dict)
+    """What a run is to record of the policy, as far as it has changed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from typing import Literal
 
 from envhub.declarations import Benchmark, Task
 from envhub.errors import UnknownName, UsageError
+from envhub.evaluation.latency import delays_of
+from envhub.options import Delays
 from envhub.records import Episode
-from envhub.run_info import MAX_EPISODES, PlanInfo, TaskInfo
+from envhub.run_info import MAX_EPISODES, LatencyPlanInfo, PlanInfo, TaskInfo
 from envhub.seeding import DEFAULT_SEEDING, Seeding, make_seeds
 
 _MAX_SEED = 2**63 - 1
@@ -31,6 +33,11 @@ class Plan:
     instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The user's own texts, by task."""
 
+    latency: LatencyPlanInfo | None = None
+    """How late the policy's actions are; None: the world waits for it."""
+    delays: Delays | None = None
+    """The same as a rule for workers and policies; None also where recorded actions are played."""
+
     def instruction(self, episode: Episode) -> str | None:
         """Return what the user tells the policy in an episode; None: the env's or the task's."""
         texts = self.instructions.get(episode.task)
@@ -50,6 +57,7 @@ class Plan:
             max_steps=self.max_steps,
             reuse=reuse,
             instructions={task: list(texts) for task, texts in self.instructions.items()},
+            latency=self.latency,
             tasks={
                 name: TaskInfo(
                     horizon=t.horizon,
@@ -72,6 +80,7 @@ def make_plan(
     seeding: Seeding = DEFAULT_SEEDING,
     max_steps: int | None = None,
     instructions: Mapping[str, tuple[str, ...]] | None = None,
+    latency: LatencyPlanInfo | None = None,
 ) -> Plan:
     """Plan the episodes of the chosen tasks.
 
@@ -85,6 +94,7 @@ def make_plan(
         seeding: Whether each task has seeds of its own, or all have `seed`, `seed + 1`, ...
         max_steps: Horizon of every task; None: the tasks' own.
         instructions: The user's own texts, by task; episode k is told text `k mod n`.
+        latency: How late the policy's actions are.
     """
     count = benchmark.episodes if episodes is None else episodes
     if count < 1:
@@ -121,6 +131,8 @@ def make_plan(
         seeding=seeding,
         max_steps=max_steps,
         instructions=told,
+        latency=latency,
+        delays=delays_of(latency),
     )
 
 

@@ -176,6 +176,7 @@ class WorkerRunner:
             fresh=fresh,
             until_success=attempt.outcome.until_success,
             options=attempt.options,
+            delays=attempt.delays if fresh else None,
         )
 
 
@@ -239,7 +240,7 @@ class InlineRunner:
                 began = time.monotonic()
                 actions, caller = self._act(batch)
                 seconds = time.monotonic() - began
-                taken = caller.take_outliers(), caller.take_remarks()
+                taken = caller.take_outliers(), caller.take_remarks(), caller.take_about()
                 calls = self._size.count(self.facts(batch[0]), len(batch), seconds)
                 self._event = ActionsReady(batch, actions, seconds, calls, seconds, *taken)
         except (Exception, SystemExit) as exc:
@@ -309,6 +310,9 @@ class InlineRunner:
             caller.start(self._contexts[number][0])
         context, _ = self._contexts[number]
         context.step = attempt.outcome.steps
+        committed = attempt.committed(spaces_of(slot)[1])
+        if committed is not None:
+            context.delay, context.committed = len(committed), committed
         return context
 
     def _index(self, slot: Slot) -> int | None:

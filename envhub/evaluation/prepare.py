@@ -15,6 +15,7 @@ from envhub.declarations import Benchmark
 from envhub.errors import ContractError, UnknownName, UsageError
 from envhub.evaluation.describe import describe_run
 from envhub.evaluation.job import Job
+from envhub.evaluation.latency import plan_latency
 from envhub.evaluation.plan import Plan, make_plan, select
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.host.loading import LoadedWorker, start_loaded_worker
@@ -111,6 +112,7 @@ def obtain_policy(request: EvalRequest, before: RunInfo | None, watcher: Watcher
     wanted = Wanted(
         private=request.options.private,
         begun=None if before is None else before.policy.provided,
+        begun_about={} if before is None else before.policy.about,
         message=watcher.message,
         progress=watcher.progress,
     )
@@ -201,6 +203,7 @@ def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
         seeding=request.seeding or DEFAULT_SEEDING,
         max_steps=request.max_steps,
         instructions=request.instructions,
+        latency=plan_latency(request.latency, benchmark),
     )
 
 

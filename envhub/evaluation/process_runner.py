@@ -181,7 +181,7 @@ class ProcessRunner:
             if all(_is_chunk(chunk, space) for chunk in checked):
                 acting = acted.seconds if 0.0 <= acted.seconds <= seconds else seconds
                 calls = self._size.count(self.facts(slots[0]), len(slots), acting)
-                taken = acted.outliers, acted.remarks
+                taken = acted.outliers, acted.remarks, acted.about
                 return ActionsReady(slots, actions, seconds, calls, acting, *taken)
         return self._broken(slots, "it sent something else than actions")
 

@@ -84,6 +84,7 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
         seeding=plan.seeding,
         max_steps=plan.max_steps,
         instructions={task: tuple(texts) for task, texts in plan.instructions.items()},
+        latency=plan.latency,
         env_args=benchmark.env_args,
         limits=Limits(**asdict(info.limits)),
         retries=info.retries,

@@ -8,6 +8,7 @@ from typing import Protocol
 from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
+from envhub.evaluation.latency import LatencyRequest
 from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, Processes, SourceOptions
@@ -15,7 +16,7 @@ from envhub.policies.kinds import Builtin, PolicyKind
 from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
 from envhub.results.run import Run
-from envhub.run_info import ShardInfo
+from envhub.run_info import LatencyPlanInfo, ShardInfo
 from envhub.seeding import Seeding
 from envhub.types import Batch
 
@@ -42,6 +43,8 @@ class EvalRequest:
     max_steps: int | None = None
     instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Texts that replace the benchmark's, by task."""
+    latency: LatencyRequest | LatencyPlanInfo | None = None
+    """How late the policy's actions are; None: the world waits for it."""
     env_args: Mapping[str, Argument] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retries: int = 1

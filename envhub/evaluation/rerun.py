@@ -150,6 +150,8 @@ def prepare_rerun(
         try:
             begun = recorded.with_keys_of_today(begun, prepared)
             check_same(begun, _asked(prepared.info, begun, own=own), run.directory)
+            if not own:  # what was recorded are the actions as they were taken
+                prepared = replace(prepared, plan=replace(prepared.plan, delays=None))
             if named:  # a name of the benchmark, and one that is installed, are now told apart
                 _check_identity(begun, prepared.info, run.directory)
             yield Rerun(run, prepared, logs)

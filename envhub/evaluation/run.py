@@ -349,11 +349,12 @@ def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watche
         info = info.finished(
             batch=facts.batch,
             placement=facts.placement,
-            about=facts.about,
+            about={**facts.about, **runners.about},
             instructions=facts.instructions,
             latency=latency.info(),
             outliers=runners.outliers.info(info.policy.outliers),
             conventions=agreement.info(ignore=info.conventions.ignore),
+            reproducible=facts.reproducible,
         )
         run = _write(info, journal)
     run = run.keep_records()
@@ -390,13 +391,18 @@ def _is_left_over(directory: Path) -> bool:
     return is_vacant(directory)
 
 
+def name_run(request: EvalRequest) -> str:
+    """Return the name of the directory of a run that begins now."""
+    parts = [part for part in request.ref.split("/") if part not in ("", ".", "..", "env.py")]
+    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in (parts or ["run"])[-1])
+    return f"{plain[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
 def _make_directory(request: EvalRequest) -> tuple[Path, tuple[Path, ...]]:
     """Make the run's directory; returns the parents that were made with it, too."""
     if request.out is not None:
         return request.out, create_directory(request.out)
-    parts = [part for part in request.ref.split("/") if part not in ("", ".", "..", "env.py")]
-    plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in (parts or ["run"])[-1])
-    base = f"{plain[:60]}-{time.strftime('%Y%m%d-%H%M%S')}"
+    base = name_run(request)
     for number in count(1):  # several runs may begin in the same second
         directory = Path("runs") / (base if number == 1 else f"{base}-{number}")
         parents = claim_directory(directory)

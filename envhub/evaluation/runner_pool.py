@@ -42,6 +42,8 @@ class RunnerPool:
         """The conventions of the benchmark and of the policy, once it is made."""
         self.remarks: tuple[str, ...] = ()
         """Sentences for the user about the policy."""
+        self.about: dict[str, str] = {}
+        """What a run is to record of the policy besides its facts: what has changed since."""
         self.latency = Latency()
         self.outliers = OutlierLog(job.plan.episodes, job.episodes)
         self._one_row_calls = OneRowCalls()
@@ -99,6 +101,7 @@ class RunnerPool:
         """Note what calls of the policy took and reported, while their slots still wait."""
         self.latency.add(event.seconds / event.calls, event.calls)
         self.outliers.add(event.outliers)
+        self.about |= event.about
         # Several processes of a policy say the same.
         self.remarks = tuple(dict.fromkeys((*self.remarks, *event.remarks)))
         self._tell_outlier()

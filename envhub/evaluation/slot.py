@@ -12,6 +12,7 @@ from envhub.errors import ContractError
 from envhub.evaluation.attempt import Attempt
 from envhub.host.remote import Observe, RemoteEnv
 from envhub.types import PolicyFacts, WorkerSpec
+from envhub.wire.delayed import check_hold
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK, SUCCESSES, Buffers, make_memory, needed_bytes, shared_action
 from envhub.wire.messages import (
@@ -133,7 +134,7 @@ class Slot:
 
         Raises:
             WorkerError: The spaces are invalid.
-            ContractError: Policies cannot act in such an action space.
+            ContractError: Policies cannot act in such an action space, or `hold` is none of it.
         """
         spaces = self.env.spaces(opened, self._known.of)
         if shared_action(spaces[1]) is None:
@@ -141,6 +142,8 @@ class Slot:
                 f"The action space {spaces[1]} is not a single array; policies act in Box, "
                 "Discrete, MultiDiscrete and MultiBinary spaces."
             )
+        if self.attempt.delays is not None:
+            check_hold(self.attempt.delays, spaces[1])
         fresh = self._buffers is None or spaces != self.spaces or self.converted is not None
         self.spaces, self.converted = spaces, None
         return fresh
@@ -200,11 +203,12 @@ class Slot:
         """Return the slot's row in a batch for the policy."""
         attempt = self.attempt
         number, steps = attempt.episode.number, attempt.outcome.steps
-        return BatchRow(self.index, number, steps, self._texts)
+        committed = attempt.committed(spaces_of(self)[1])
+        return BatchRow(self.index, number, steps, self._texts, portable(committed))
 
     def take_chunk(self, chunk: Array) -> None:
         """Set the actions to take, one after the other."""
-        self._chunk = chunk
+        self._chunk = self.attempt.delayed(chunk)
 
     @property
     def has_actions(self) -> bool:
@@ -254,6 +258,7 @@ class Slot:
             self.attempt.instruct(reply.description)
         if not self.attempt.outcome.steps:
             self.attempt.begin_with(reply.first, self.drawn)
+        self.attempt.count_calls(reply.calls, reply.held)
         self.attempt.add(
             actions.astype(space.dtype, copy=False),
             reply.rewards,

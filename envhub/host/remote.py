@@ -10,6 +10,7 @@ from envhub.discovery import chosen
 from envhub.errors import WorkerError
 from envhub.host.inline import InlineWorker
 from envhub.host.worker import Worker
+from envhub.options import Delays
 from envhub.types import (
     Batch,
     FileSource,
@@ -196,11 +197,12 @@ class RemoteEnv:
         fresh: bool,
         until_success: bool,
         options: Any = None,
+        delays: Delays | None = None,
     ) -> None:
         """Let the policy in the worker play up to `count` steps, at most `PLAY` per request."""
         final, count = count <= PLAY, min(count, PLAY)
         options = portable(options)
-        request = Play(self._next(), episode, fresh, count, until_success, options, final)
+        request = Play(self._next(), episode, fresh, count, until_success, options, final, delays)
         # The worker says in its pulse what it is doing, and the limit of that holds; this is how
         # often the pulse is looked at.
         limits, step = self._limits, self._step_limit(count)

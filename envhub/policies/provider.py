@@ -33,6 +33,8 @@ class Wanted:
     begun: ProvidedInfo | None = None
     """What the run recorded of the policy when it began, if it is continued: what was pinned then
     stays."""
+    begun_about: Mapping[str, str] = field(default_factory=dict)
+    """What the policy said of itself (`about`) when the run began, if it is continued."""
     message: Say = lambda _: None
     """Receives sentences that the user should know."""
     progress: Say = lambda _: None

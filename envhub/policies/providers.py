@@ -12,7 +12,8 @@ from envhub.run_info import ProvidedInfo
 
 GROUP = "envhub.policy_providers"
 """The entry-point group: name = scheme, value = a function as `policies.provider` says."""
-PLUGINS = {"lerobot": "envhub-lerobot"}
+_SERVERS = ("ws", "wss", "openpi+ws", "openpi+wss")
+PLUGINS = {"lerobot": "envhub-lerobot", **dict.fromkeys(_SERVERS, "envhub-servers")}
 """The providers of EnvHub's own plugins, which need not be installed."""
 
 

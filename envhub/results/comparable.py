@@ -4,7 +4,7 @@ Which fields these are is said where they are declared, in `envhub.run_info`.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -100,10 +100,19 @@ def shorten(value: object) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
 
 
-def check_comparable(a: RunInfo, b: RunInfo) -> None:
+CONDITIONS = {"latency": "plan.latency"}
+"""What `--across` names, and where `run.json` has it."""
+
+
+def check_comparable(a: RunInfo, b: RunInfo, across: Collection[str] = ()) -> None:
     """Refuse two runs that did not play the same episodes.
 
     They may have another number of episodes and other tasks: what they have in common counts.
+
+    Args:
+        a: A run's content.
+        b: Another's.
+        across: The conditions, of `CONDITIONS`, in which they may differ.
 
     Raises:
         UsageError: They differ in something that changes an episode; names what, with both values.
@@ -112,7 +121,7 @@ def check_comparable(a: RunInfo, b: RunInfo) -> None:
     differing = [
         _describe(words, value, second[path])
         for path, words, value in agreeing(a, "compare")
-        if value != second[path]
+        if value != second[path] and path not in {CONDITIONS[name] for name in across}
     ]
     common = [task for task in a.plan.tasks if task in b.plan.tasks]
     own = [{task: info.plan.tasks[task].rules for task in common} for info in (a, b)]
@@ -126,6 +135,16 @@ def check_comparable(a: RunInfo, b: RunInfo) -> None:
             f"The runs differ in {'; and in '.join(differing)}. --unpaired compares them all the "
             f"same, as different experiments.{_advise_seeding(a, b)}"
         )
+
+
+def describe_across(a: RunInfo, b: RunInfo, across: Collection[str]) -> list[str]:
+    """Say in which of the conditions that may differ two runs do."""
+    first, second = ({i.path: i for i in agreeing(info, "compare")} for info in (a, b))
+    return [
+        f"Paired across {_describe(first[path].words, first[path].value, second[path].value)}."
+        for path in (CONDITIONS[name] for name in across)
+        if first[path].value != second[path].value
+    ]
 
 
 def _advise_seeding(a: RunInfo, b: RunInfo) -> str:

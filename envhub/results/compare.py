@@ -1,7 +1,7 @@
 """Two runs held against each other, task by task. Nothing is run; the records are read."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -171,7 +171,13 @@ class GroupComparison:
     verdict: Verdict
 
 
-def compare(a: Run | str | Path, b: Run | str | Path, *, paired: bool = True) -> Comparison:
+def compare(
+    a: Run | str | Path,
+    b: Run | str | Path,
+    *,
+    paired: bool = True,
+    across: Collection[str] = (),
+) -> Comparison:
     """Compare a candidate B with a reference A.
 
     Args:
@@ -179,6 +185,7 @@ def compare(a: Run | str | Path, b: Run | str | Path, *, paired: bool = True) ->
         b: The candidate, likewise.
         paired: Whether to compare the same episodes; they must have been played alike. Otherwise
             the runs are taken as independent experiments on tasks of the same names.
+        across: Conditions in which paired runs may differ, such as `latency`.
 
     Raises:
         UsageError: The runs did not play the same episodes, or have none in common.
@@ -186,7 +193,7 @@ def compare(a: Run | str | Path, b: Run | str | Path, *, paired: bool = True) ->
     """
     a, b = (run if isinstance(run, Run) else open_run(run) for run in (a, b))
     if paired:
-        check_comparable(a.run_info, b.run_info)
+        check_comparable(a.run_info, b.run_info, across)
     first, second = _by_task(a), _by_task(b)
     planned_a, planned_b = a.run_info.plan.episodes, b.run_info.plan.episodes
     rows = [

@@ -57,6 +57,11 @@ class Latency:
                 return _LEAST * math.exp((key + 0.5) * _STEP)
         raise ValueError("no call was counted")
 
+    def durations(self) -> dict[float, int]:
+        """Return the seconds that calls took, and how many took so long."""
+        middles = {key: _LEAST * math.exp((key + 0.5) * _STEP) for key in self._counts}
+        return {middles[key]: self._counts[key] for key in sorted(self._counts)}
+
     def info(self) -> LatencyInfo | None:
         """Return what `run.json` is to say; None if there was no call."""
         if not self.calls:

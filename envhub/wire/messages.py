@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from envhub.declarations import MAX_DESCRIPTION, Benchmark
-from envhub.options import Argument
+from envhub.options import Argument, Delays
+from envhub.records import Count
 from envhub.types import Batch, FileSource, Outlier, PolicyFacts, PolicySource
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import CHUNK
@@ -162,6 +163,8 @@ class Play(_Message, frozen=True):
     """For the reset."""
     final: bool = False
     """Whether these are the last steps, so that nobody reads the last one's observation."""
+    delays: Delays | None = None
+    """How late the policy's actions are, for a fresh episode."""
 
 
 class Probe(_Message, frozen=True):
@@ -197,6 +200,8 @@ class BatchRow(msgspec.Struct, frozen=True, array_like=True):
     number: int
     step: int
     texts: dict[str, str]
+    committed: Any = None
+    """With delays: the actions that are taken until the result of this call is there."""
 
 
 class Act(_Message, frozen=True):
@@ -346,6 +351,10 @@ class Played(_Message, frozen=True):
     """The instruction of the episode, if the env was reset and it is not the task's."""
     first: First | None = None
     """If the env was reset and a leaf was filled."""
+    calls: Count = 0
+    """With delays: the calls of the episode so far whose results were taken."""
+    held: Count = 0
+    """With delays: the steps of the episode so far in which the robot was held still."""
 
 
 TraceStep = dict[str, Annotated[str, msgspec.Meta(max_length=64)]]
@@ -374,6 +383,8 @@ class Acted(_Message, frozen=True):
     """Sentences for the user, since it saw the first observations."""
     seconds: float = 0.0
     """How long the policy's calls took, without the message."""
+    about: Annotated[dict[Text, Text], msgspec.Meta(max_length=100)] = {}
+    """What a run is to record of the policy, as far as it has changed."""
 
 
 class QuickStepped(_Message, frozen=True):

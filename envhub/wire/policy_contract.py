@@ -4,13 +4,13 @@ import hashlib
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 
 from envhub.conventions import check_conventions
 from envhub.errors import ContractError
-from envhub.types import Batch, PolicyFacts
+from envhub.types import Batch, PolicyFacts, PolicyFormat
 from envhub.wire.values import Array
 
 Chunks = Array | list[Array]
@@ -37,6 +37,10 @@ class Context:
     """The policy's randomness for this episode; derived from the seed and the task's name."""
     memory: dict[str, Any] = field(default_factory=dict)
     """The policy's own state for this episode."""
+    delay: int = 0
+    """With `--latency`: how many steps late the result of this call is."""
+    committed: Array | None = None
+    """With `--latency`: the actions that are taken until then, one per step."""
 
 
 class Policy(Protocol):
@@ -76,7 +80,7 @@ def facts_of(policy: Any, leaves: Sequence[str], batch: Batch = 1) -> PolicyFact
     if placement not in ("process", "worker"):
         raise ContractError(f"{name}.placement must be 'process' or 'worker', found {placement!r}.")
     format_: Any = getattr(policy, "format", "raw")
-    if format_ not in ("raw", "lerobot"):
+    if format_ not in get_args(PolicyFormat):
         raise ContractError(f"{name}.format must be 'raw' or 'lerobot', found {format_!r}.")
     declared: Any = getattr(policy, "batch", None)
     whole = type(declared) is int and 1 <= declared <= 65536
@@ -96,6 +100,7 @@ def facts_of(policy: Any, leaves: Sequence[str], batch: Batch = 1) -> PolicyFact
         conventions,
         declares_batch=declared is not None,
         instructions=_instructions(name, getattr(policy, "instructions", {})),
+        reproducible=getattr(policy, "reproducible", True) is True,
     )
 
 

@@ -120,16 +120,20 @@ def extension(code: int, data: memoryview) -> Any:
 _items = msgspec.msgpack.Decoder(list[Any], ext_hook=extension)
 
 
-def check_parts(payload: bytes) -> None:
+def check_parts(payload: bytes, most: int = _MAX_PARTS) -> None:
     """Count the parts of a message before it is decoded: each one becomes a Python object.
 
     Malformed messages are left to the decoder, which refuses them.
+
+    Args:
+        payload: The message.
+        most: The parts that it may have.
 
     Raises:
         BrokenChannel: The message has too many parts.
     """
     position, left = 0, 1
-    for _ in range(_MAX_PARTS):
+    for _ in range(most):
         if not left or position >= len(payload):
             return
         tag = payload[position]
@@ -148,7 +152,7 @@ def check_parts(payload: bytes) -> None:
             position += 1
         else:
             position += size + (unit == _EXT)
-    raise BrokenChannel(f"it sent an answer of more than {_MAX_PARTS} parts")
+    raise BrokenChannel(f"it sent an answer of more than {most} parts")
 
 
 def _array(value: np.ndarray[Any, Any], where: str, code: int) -> msgspec.msgpack.Ext:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 
-from envhub.declarations import Benchmark, Task, check_declared_conventions
+from envhub.declarations import Benchmark, Task, check_declared_conventions, check_hold
 from envhub.discovery import name_and_version
 from envhub.errors import ContractError, UnknownName
 from envhub.loader import load_object, load_source
@@ -81,7 +81,7 @@ class DeclaredBenchmark:
         self._module = module
         self._confined = confined
         self._env_args = dict(env_args)
-        self.benchmark = self._with_conventions(benchmark)
+        self.benchmark = self._with_hold(self._with_conventions(benchmark))
 
     def make(self, suite: str, task: Task) -> AnyEnv:
         """Call the benchmark's `make`."""
@@ -132,6 +132,16 @@ class DeclaredBenchmark:
             raise ContractError(f"{target} must return a mapping of conventions, found a {name}.")
         check_declared_conventions(f"Benchmark {benchmark.name!r}", found)
         return replace(benchmark, conventions=found)
+
+    def _with_hold(self, benchmark: Benchmark) -> Benchmark:
+        """Ask for the action that does nothing, if it depends on the arguments."""
+        target = benchmark.hold
+        if not isinstance(target, str):
+            return benchmark
+        function: Any = self._named(target)
+        hold = function(**self._env_args)
+        check_hold(f"Benchmark {benchmark.name!r}", hold)
+        return replace(benchmark, hold=hold)
 
     def _named(self, target: str) -> object:
         return load_object(target, self._module, confined=self._confined)

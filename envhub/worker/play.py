@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from envhub.options import Delays
+from envhub.wire.delayed import DelayedActions
 from envhub.wire.messages import First, Play, Played
 from envhub.wire.normalize import AnyEnv
 from envhub.wire.policy_contract import Context
@@ -31,6 +33,7 @@ class Player:
         self._read_by(ObservationView(space, self.facts.needs), space)
         self._values: dict[str, Any] = {}
         self._context: Context | None = None
+        self._delayed: DelayedActions | None = None
         self._chunk: list[Any] = []
 
     @property
@@ -42,12 +45,26 @@ class Player:
         """Show the policy observations of another space, whole."""
         self._read_by(ObservationView(space, None), space)
 
-    def start(self, context: Context) -> None:
+    def start(self, context: Context, delays: Delays | None = None) -> None:
         """Finish the episode before, if any, and start one."""
         if self._context is not None:
             self._caller.finish(self._context)
         self._context, self._chunk = context, []
+        self._delayed = None
+        if delays is not None:
+            self._delayed = DelayedActions(
+                delays,
+                self._caller.action_space,
+                seed=context.seed,
+                task=context.task,
+                index=context.index,
+            )
         self._caller.start(context)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The calls of the episode so far, and the steps that held the robot still."""
+        return (self._delayed.calls, self._delayed.held) if self._delayed else (0, 0)
 
     def look(self, observation: Any) -> None:
         """Copy the leaves that the policy reads, in the types that another process would get."""
@@ -57,11 +74,20 @@ class Player:
         """Return the next action."""
         assert self._context is not None
         if not self._chunk:
-            observation = self._view.of(self._values)
-            self._chunk = [*self._caller.act(observation, [self._context])[0]]
+            self._chunk = [*self._ask(self._context)]
             self._chunk.reverse()
         self._context.step += 1
+        if self._delayed is not None:
+            self._delayed.taken(1)
         return self._chunk.pop()
+
+    def _ask(self, context: Context) -> Array:
+        observation, delayed = self._view.of(self._values), self._delayed
+        if delayed is None:
+            return self._caller.act(observation, [context])[0]
+        context.committed = delayed.begin_call()
+        context.delay = len(context.committed)
+        return delayed.take(self._caller.act(observation, [context])[0])
 
     def _read_by(self, view: ObservationView, space: AnySpace) -> None:
         by_path = {reader.leaf.path: reader for reader in readers(space)}
@@ -142,7 +168,8 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
         player.look(show(observation))
         description = None if request.episode.fixed else env_side.instruction()
         turn.give_to_policy(0)
-        player.start(context_of(request.episode, player.facts.instructions, description))
+        context = context_of(request.episode, player.facts.instructions, description)
+        player.start(context, request.delays)
     rewards: list[float] = []
     successes: list[bool | None] = []
     actions: list[Any] = []
@@ -161,4 +188,14 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
         if read:
             player.look(show(observation))
     played = portable(np.stack(actions))
-    return Played(request.id, rewards, successes, played, terminated, truncated, description, first)
+    return Played(
+        request.id,
+        rewards,
+        successes,
+        played,
+        terminated,
+        truncated,
+        description,
+        first,
+        *player.counts,
+    )

@@ -36,12 +36,13 @@ OPTIONAL = {
         for name in ("package", "repo", "commit", "endpoint", "proof", "consent", "env_var_hashes")
     ),
     *(f"policy.{name}" for name in ("path", "sha256", "imports", "args", "files", "provided")),
+    "plan.latency",
     *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
     *(f"policy.{name}" for name in ("runtime", "processes")),
     *(f"plan.tasks.{name}.description" for name in ("near", "far")),
     *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
     "plan.seeding",
-    *("plan.instructions", "policy.instructions", "shard", "parts", "machines"),
+    *("plan.instructions", "policy.instructions", "reproducible", "shard", "parts", "machines"),
 }
 # What the user, the benchmark or the policy names: any key may be there, or none.
 NAMED = re.compile(
@@ -273,6 +274,9 @@ def has_type(value: object, described: str) -> bool:
     )
 
 
+ONLY_LATE = tuple(name for name in declared(RunInfo) if name.startswith("plan.latency."))
+
+
 def compare(content: dict[str, Any], described: dict[str, str], *absent: str) -> None:
     """Check that a file has every documented field, no other, and each of its type."""
     values = written(content)
@@ -310,13 +314,19 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS, "plan.tasks.<task>.seeds_of")
+    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS, *ONLY_LATE, "plan.tasks.<task>.seeds_of")
     compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}
     for record in records:
         below = [name for name in documented("A record") if "." in name]
-        unsaid = ("description", "first_leaves", *(() if record["error"] else below))
+        unsaid = (
+            "description",
+            "first_leaves",
+            "calls",
+            "held",
+            *(() if record["error"] else below),
+        )
         compare(record, documented("A record"), *unsaid)
     summary = json.loads((out / "summary.json").read_text())
     assert list(summary) == ["tasks", "suites", "overall"]

@@ -39,6 +39,7 @@ MANIFEST: dict[str, Any] = {
         "seeding": "shared",
         "max_steps": None,
         "instructions": {},
+        "latency": None,
         "reuse": "reset",
         "tasks": {
             name: {"horizon": 5, "success": "once", "init_states": 0, "description": f"Go {name}."}
@@ -91,6 +92,7 @@ MANIFEST: dict[str, Any] = {
     "limits": {"start": 300.0, "reset": 120.0, "step": 60.0, "act": 120.0, "close": 5.0},
     "retries": 1,
     "protocol": "sha256:2",
+    "reproducible": True,
     "shard": None,
     "parts": [],
     "machines": [],

@@ -23,6 +23,7 @@ def envhub_benchmarks() -> Iterable[Benchmark]:
         suites={"near": near, "far": far},
         episodes=10,
         control_hz=10.0,
+        hold=(0.0, 0.0),
         memory_mb=256,
     )
 

@@ -2,11 +2,12 @@
 
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from envhub.records import EpisodeRecord
+from envhub.results.comparable import describe_across
 from envhub.results.compare import Comparison, TaskComparison, compare
 from envhub.results.conclusion import conclude, p_value, points
 from envhub.results.paste import describe_policy
@@ -17,7 +18,9 @@ from envhub.results.run import Run
 from envhub.text import pluralize
 
 
-def render_comparison(a: Run, b: Run, page: Path, *, paired: bool = True) -> str:
+def render_comparison(
+    a: Run, b: Run, page: Path, *, paired: bool = True, across: Collection[str] = ()
+) -> str:
     """Return the page that compares a candidate B with a reference A.
 
     Args:
@@ -25,15 +28,17 @@ def render_comparison(a: Run, b: Run, page: Path, *, paired: bool = True) -> str
         b: The candidate.
         page: Where the page will be, from which the pages of both runs are found.
         paired: Whether both played the same episodes.
+        across: The conditions in which they may differ.
 
     Raises:
         UsageError: They did not.
     """
     a, b = a.keep_records(), b.keep_records()
-    found = compare(a, b, paired=paired)
+    found = compare(a, b, paired=paired, across=across)
+    named = [word for name in across for word in ("--across", name)]
     policies = [describe_policy(run.run_info.policy) for run in (a, b)]
     episodes = max(run.run_info.plan.episodes for run in (a, b))
-    words = ["envhub", "compare", str(a.directory), str(b.directory)]
+    words = ["envhub", "compare", str(a.directory), str(b.directory), *named]
     over = f"mean over {pluralize(len(found.tasks), 'task')}"
     if len(found.tasks) == 1:
         over = "of episodes succeed"
@@ -57,7 +62,10 @@ def render_comparison(a: Run, b: Run, page: Path, *, paired: bool = True) -> str
             for name, policy, rate, run in zip("AB", policies, rates, (a, b), strict=True)
         ],
         interval_of_difference=f"{points(found.ci_low)} to {points(found.ci_high)}",
-        sentences=conclude(found, None),
+        sentences=[
+            *describe_across(a.run_info, b.run_info, across),
+            *conclude(found, None),
+        ],
         tasks=_tasks(found, a.records(), b.records()),
         size=strip_size(episodes),
         difference=points(found.difference),

@@ -1,13 +1,16 @@
 """Writing reports: of a run, of two runs compared, and of a directory of runs."""
 
 import json
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from envhub.errors import RunDirectoryError
 from envhub.files import write_whole
+from envhub.results.latencies import LatencyLine
 from envhub.results.report.comparison import render_comparison
 from envhub.results.report.content import content
 from envhub.results.report.index import holds_runs, render_index
+from envhub.results.report.latencies import render_latencies
 from envhub.results.report.templates import render_page
 from envhub.results.run import Run, open_run
 
@@ -20,6 +23,7 @@ def report(
     *,
     other: Run | str | Path | None = None,
     paired: bool = True,
+    across: Collection[str] = (),
 ) -> Path:
     """Write a page about a run, and return its file.
 
@@ -29,6 +33,7 @@ def report(
         out: The file; None: `report.html` in the directory, `comparison.html` with `other`.
         other: Another run: then the page compares it, the candidate, with `run`, the reference.
         paired: With `other`: whether both played the same episodes.
+        across: With `other`: conditions in which both may differ, such as `latency`.
 
     Raises:
         RunDirectoryError: The directory has no run, or the file cannot be written.
@@ -37,13 +42,19 @@ def report(
     if other is not None:
         second = _open(other)
         path = second.directory / "comparison.html" if out is None else Path(out)
-        return write_page(path, render_comparison(_open(run), second, path, paired=paired))
+        text = render_comparison(_open(run), second, path, paired=paired, across=across)
+        return write_page(path, text)
     if not isinstance(run, Run) and holds_runs(Path(run)):
         path = Path(run) / _NAME if out is None else Path(out)
         return write_page(path, render_index(Path(run), path))
     opened = _open(run)
     path = opened.directory / _NAME if out is None else Path(out)
     return write_page(path, render(opened, path))
+
+
+def report_latencies(lines: Sequence[LatencyLine]) -> Path:
+    """Write the page about several latencies beside their runs, and return its file."""
+    return write_page(lines[0].run.directory.parent / _NAME, render_latencies(lines))
 
 
 def render(run: Run, path: Path | None = None) -> str:

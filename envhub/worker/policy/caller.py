@@ -40,6 +40,7 @@ class PolicyCaller:
         """
         self.facts: PolicyFacts = facts_of(policy, leaves, batch)
         self._told = {*self.facts.remarks}
+        self.action_space = action_space
         self._policy = policy
         self._shape = action_space.shape or ()
         self._dtype = np.dtype(action_space.dtype)
@@ -109,6 +110,11 @@ class PolicyCaller:
         new = tuple(remark for remark in remarks if remark not in self._told)
         self._told |= {*new}
         return new
+
+    def take_about(self) -> dict[str, str]:
+        """Return what a run is to record of the policy, as far as it has changed since."""
+        take = getattr(self._policy, "take_about", None)
+        return {} if take is None else {str(k): str(v) for k, v in take().items()}
 
     def _notify(self, method: str, *args: Context) -> None:
         """Call a method of the policy, if it has it; an error is too late for any record."""

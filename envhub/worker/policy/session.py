@@ -90,7 +90,7 @@ class PolicySession:
         actions = caller.act_by_call(lambda part: view.batch(rows[part], self._value), episodes)
         seconds = time.monotonic() - began
         taken = caller.take_outliers(), caller.take_remarks()
-        return Acted(request.id, portable(actions), *taken, seconds)
+        return Acted(request.id, portable(actions), *taken, seconds, caller.take_about())
 
     def _finish(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
@@ -108,4 +108,6 @@ class PolicySession:
             raise ContractError(f"Episode {row.number} was not started in this process.")
         context, _ = self._contexts[row.number]
         context.step = row.step
+        if row.committed is not None:
+            context.delay, context.committed = len(row.committed), row.committed
         return context

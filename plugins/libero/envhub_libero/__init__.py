@@ -23,6 +23,7 @@ def envhub_benchmarks() -> Iterable[Benchmark]:
         default=("libero_spatial", "libero_object", "libero_goal", "libero_10"),
         episodes=50,
         control_hz=20.0,
+        hold="envhub_libero.conventions:hold_of",
         spaces="envhub_libero.env:spaces_of",
         lerobot="envhub_libero.conversion:convert",
         runtime="envhub_libero:runtime.txt",

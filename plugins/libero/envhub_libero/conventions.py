@@ -15,3 +15,8 @@ def conventions_of(control: str = "relative", **_others: object) -> dict[str, st
         "frame": "world",
         "images": "upside_down",
     }
+
+
+def hold_of(control: str = "relative", **_others: object) -> tuple[float, ...]:
+    """Return the action that does nothing; there is none of absolute positions."""
+    return (*[0.0] * 6, -1.0) if control == "relative" else ()

@@ -17,6 +17,7 @@ def envhub_benchmarks() -> Iterable[Benchmark]:
         default=("mt50",),
         episodes=10,
         control_hz=80.0,
+        hold=(0.0, 0.0, 0.0, -1.0),  # the gripper is open after a reset
         spaces="envhub_metaworld.env:spaces_of",
         policies={"expert": "envhub_metaworld.expert:make_policy"},
         runtime="envhub_metaworld:runtime.txt",
