@@ -3,13 +3,15 @@
 import json
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
 import click
 
+from envhub.cli.live import page_beside
 from envhub.cli.matrix import read_matrix, show_matrix
 from envhub.cli.output import echo_error
 from envhub.cli.progress import Watcher as SingleWatcher
@@ -57,6 +59,7 @@ def evaluate_experiment(
     as_json: bool,
     options: SourceOptions,
     dry_run: bool,
+    watch: bool,
 ) -> None:
     """Play an experiment, and print its matrix; or say what it would take.
 
@@ -69,6 +72,10 @@ def evaluate_experiment(
         return
     experiment = _open(ref, resume, out, continuing=continuing)
     onlooker = Watcher(experiment, quiet=quiet)
+    if watch:
+        pages = context.with_resource(ExitStack())
+        page = page_beside(experiment.directory, lambda text: onlooker.message(None, text))
+        onlooker.on_start = lambda: pages.enter_context(page)
     before = signal.signal(signal.SIGINT, onlooker.interrupt)
     try:
         played = play_experiment(experiment, options, onlooker, workers=workers)
@@ -205,6 +212,8 @@ class Watcher:
 
     def __init__(self, experiment: Experiment, *, quiet: bool) -> None:
         self.stopping = False
+        self.on_start: Callable[[], object] = lambda: None
+        """Called when the first cell begins to play."""
         self._experiment = experiment
         self._quiet = quiet
         self._announced = self._stopped = False
@@ -217,6 +226,8 @@ class Watcher:
 
     def began(self, cell: Cell, run: Run, engine: Engine, before: int) -> None:
         """Note that a cell plays."""
+        if not self._done:  # cells are prepared one after another
+            self.on_start()
         self._engines[cell] = engine
         self._planned[cell] = len(run.run_info.numbers)
         self._done[cell] = before
