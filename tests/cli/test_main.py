@@ -79,7 +79,9 @@ class TestUsage:
         commands = answer.out.partition("Evaluate:\n")[2]
         assert re.findall(r"^  (\w+)", commands, re.M) == list(COMMANDS)
 
-    @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"completion", "new", "publish"}))
+    @pytest.mark.parametrize(
+        "command", sorted(COMMANDS.keys() - {"completion", "new", "publish", "serve"})
+    )
     def test_help_of_a_command_has_an_example(self, command):
         answer = envhub(command, "--help")
         assert (answer.code, answer.err) == (0, "")
