@@ -13,6 +13,7 @@ from envhub.cli.output import columns, echo_error, encodable
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results import table
+from envhub.results.attestations import Attestation, read_attestations
 from envhub.results.baselines import Baseline, read_baselines
 from envhub.results.experiment_text import write_toml
 from envhub.results.paste import (
@@ -85,6 +86,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "policy_instructions": run.run_info.policy.instructions,
             "line": line,
             **to_json(summary),
+            "attestations": [_attestation(each) for each in read_attestations(run.directory)],
             "baselines": [_baseline(baseline) for baseline in read_baselines(run)],
         }
         click.echo(json.dumps(content, indent=2))
@@ -102,7 +104,14 @@ def show_run(run: Run, *, as_json: bool) -> None:
         click.echo(printable(f"\n{told}"))
     for baseline in read_baselines(run):
         click.echo(printable(f"\n{_describe_baseline(baseline)}"))
+    for each in read_attestations(run.directory):
+        click.echo(printable(f"\n{each}"))
     click.echo(printable(f"\n{line}\n{run.directory}"))
+
+
+def _attestation(found: Attestation) -> dict[str, object]:
+    said = None if found.said is None else to_builtins(found.said)
+    return {"key": found.key, "said": said, "problem": found.problem}
 
 
 def _baseline(baseline: Baseline) -> dict[str, object]:
