@@ -51,7 +51,8 @@ def test_what_run_json_says(out, tmp_path):
     assert run.info == said
     assert list(said) == [
         *("format", "envhub", "created", "benchmark", "plan", "policy", "conventions", "runtime"),
-        *("machine", "protection", "limits", "retries", "protocol", "seal"),
+        *("machine", "protection", "limits", "retries", "protocol"),
+        *("reproducible", "shard", "parts", "machines", "seal"),
     ]
     assert (said["format"], said["envhub"]) == (2, envhub.__version__)
     benchmark = said["benchmark"]
