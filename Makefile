@@ -86,16 +86,18 @@ endif
 
 # A Meta-World episode can be watched where OpenGL draws, one of the example benchmark everywhere.
 DEMO := runs/demo-$(shell date +%Y%m%d-%H%M%S)
-demo: $(BASE)
+# What is installed already, as by `pip install .`, stays as it is.
+demo:
+	@$(BIN)/python -P -c 'import av, envhub, envhub_metaworld' 2>/dev/null || $(MAKE) --no-print-directory $(BASE)
 	$(BIN)/envhub list
 	$(BIN)/envhub eval metaworld --suite mt10 --policy expert --out $(DEMO)/metaworld
-	$(BIN)/envhub report $(DEMO)/metaworld --videos drawer-open-v3:0 --every 8
 	$(BIN)/envhub eval ./docs/examples/reach --policy ./docs/examples/policies/steer.py --episodes 4 --env-arg size=256 \
-	  --controls random --video 4 --quiet --out $(DEMO)/reach
+	  --baselines random --video 4 --quiet --out $(DEMO)/reach
+	$(BIN)/envhub report $(DEMO)/metaworld --videos drawer-open-v3:0,window-open-v3:0 --every 8
 	@$(BIN)/envhub report $(DEMO) >/dev/null
 	@echo
-	@echo "Watch an episode: open this page in a browser (xdg-open FILE), and click a video in it:"
-	@echo "$(CURDIR)/$(DEMO)/reach/report.html"
+	@echo "Both runs are in this page; open it in a browser (xdg-open FILE), then a run, and click a video:"
+	@echo "$(CURDIR)/$(DEMO)/report.html"
 
 test: $(TEST_NEEDS)
 	$(BIN)/pytest --numprocesses=$(JOBS) --dist=worksteal --reruns=$(RERUNS) -rR $(TESTS)

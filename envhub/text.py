@@ -1,5 +1,6 @@
 """Text for people: aligned columns and counted nouns. Pure, and fast to import, unlike rich."""
 
+import textwrap
 from collections.abc import Collection, Sequence
 
 GAP = 2
@@ -23,6 +24,19 @@ def align(rows: Sequence[Sequence[str]], right: Collection[int] = ()) -> list[st
         .rstrip()
         for row in rows
     ]
+
+
+def fold(text: str, width: int, indent: str = "") -> list[str]:
+    """Return lines that are not too wide; a word that is keeps a line of its own.
+
+    Args:
+        text: Words between spaces.
+        width: Columns.
+        indent: What every line but the first begins with.
+    """
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def pluralize(number: int, noun: str) -> str:

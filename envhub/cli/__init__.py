@@ -5,6 +5,7 @@ import sys
 from importlib import import_module
 from io import TextIOWrapper
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,32 +23,47 @@ from envhub.errors import (
     printable,
 )
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 # The summaries in `envhub --help`, kept here so that showing them imports no command.
-COMMANDS = {
-    "assets": "Fetch, list and update the files of benchmarks from Hub datasets.",
-    "check": "Check whether a benchmark keeps its contract.",
-    "compare": "Compare two runs, episode by episode.",
-    "doctor": "Check this machine and show how to fix problems.",
-    "eval": "Evaluate a policy on a benchmark.",
-    "info": "Describe a benchmark: suites, tasks, horizons, observations.",
-    "list": "List the installed benchmarks, or the tasks of one of them.",
-    "lock": "Record the exact files and packages of a Hub reference.",
-    "merge": "Make one run of the shards of several machines.",
-    "new": "Start a project for a benchmark or a policy.",
-    "plugins": "Show the installed plugins and whether each can be used.",
-    "publish": "Upload a benchmark to the Hub and print the reference to share.",
-    "replay": "Play a recorded episode again, and save its video.",
-    "report": "Write a page about a run: rates, episodes, failures.",
-    "reproduce": "Repeat a published evaluation, and judge its claims.",
-    "runs": "List the runs in a directory.",
-    "runtime": "List, build and remove the interpreters of benchmarks.",
-    "search": "Find benchmarks on the Hub.",
-    "serve": "Serve a policy to other programs and machines.",
-    "show": "Print the results of a run.",
-    "trust": "Review code from the Hub and agree to run it at one commit.",
-    "try": "Run one random episode and save a picture of its last frame.",
-    "verify": "Replay recorded episodes and compare them.",
+GROUPS = {
+    "Evaluate": {
+        "eval": "Evaluate a policy on a benchmark.",
+        "merge": "Make one run of the shards of several machines.",
+        "reproduce": "Repeat a published evaluation, and judge its claims.",
+        "serve": "Serve a policy to other programs and machines.",
+    },
+    "Look at runs": {
+        "show": "Print the results of a run.",
+        "report": "Write a page about a run: rates, episodes, failures.",
+        "runs": "List the runs in a directory.",
+        "compare": "Compare runs, episode by episode.",
+        "replay": "Play a recorded episode again, and save its video.",
+        "verify": "Replay recorded episodes and compare them.",
+    },
+    "Write benchmarks and policies": {
+        "new": "Start a project for a benchmark or a policy.",
+        "try": "Run one random episode and save a picture of its last frame.",
+        "check": "Check whether a benchmark keeps its contract.",
+        "info": "Describe a benchmark: suites, tasks, horizons, observations.",
+        "list": "List the installed benchmarks, or the tasks of one of them.",
+    },
+    "Hub": {
+        "search": "Find benchmarks on the Hub.",
+        "trust": "Review code from the Hub, and agree to run it or lock it.",
+        "publish": "Upload a benchmark to the Hub and print the reference to share.",
+        "assets": "Fetch, list and update the files of benchmarks from Hub datasets.",
+    },
+    "This machine": {
+        "doctor": "Check this machine and show how to fix problems.",
+        "runtime": "List, build and remove the interpreters of benchmarks.",
+        "completion": "Print the completion script of a shell.",
+    },
 }
+COMMANDS = {name: summary for group in GROUPS.values() for name, summary in group.items()}
+_OLD_NAMES = ("lock", "plugins")
+"""Of `trust --lock` and `list --check`; they work, and help does not show them."""
 # Commands whose names cannot be the names of modules.
 _MODULES = {"eval": "evaluate", "try": "try_episode"}
 
@@ -59,23 +75,39 @@ class _Commands(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in _OLD_NAMES:
             return None
         module = import_module(f"envhub.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
+        if ctx.resilient_parsing:  # a shell asks what it may complete
+            from envhub.cli.completion import add_completions
+
+            add_completions(command)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        # Click's own imports every command.
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        named = [item for item in COMMANDS.items() if item[0].startswith(incomplete)]
+        return [CompletionItem(name, help=summary) for name, summary in named]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         # Click does not know the commands, so its own message would suggest no close matches.
-        if args[0] not in COMMANDS and not ctx.resilient_parsing and not args[0].startswith("-"):
+        known = {*COMMANDS, *_OLD_NAMES}
+        if args[0] not in known and not ctx.resilient_parsing and not args[0].startswith("-"):
             raise UnknownName("command", args[0], COMMANDS, advice="See envhub --help.")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(COMMANDS.items()))
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
 
 @click.group(

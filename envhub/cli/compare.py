@@ -10,6 +10,7 @@ import click
 
 from envhub.cli.matrix import is_matrix, read_matrix, show_matrix
 from envhub.cli.options import debug_option, json_option, local_path
+from envhub.cli.output import columns, echo_sentence, encodable
 from envhub.errors import ExitCode, UsageError, printable
 from envhub.results.comparable import CONDITIONS, describe_across, describe_told_apart
 from envhub.results.compare import Comparison, TaskComparison, compare, compare_groups
@@ -20,12 +21,12 @@ from envhub.results.paste import describe_policy
 from envhub.results.report.index import render_matrix_page
 from envhub.results.report.page import report, write_page
 from envhub.results.run import Run, open_run
-from envhub.text import align
+from envhub.text import GAP, align, fold
 
 _BETWEEN = "\x01"
 """Stands for `--` between two groups; no path has it."""
 
-_HEAD = ("", "A", "B", "difference", "only A", "only B", "p", "adjusted")
+_HEAD = ("", "A", "B", "B - A", "only A", "only B", "p", "adjusted")
 
 
 class _Points(click.FloatRange):
@@ -181,12 +182,12 @@ def _compare_two(
         click.echo(json.dumps(content, indent=2))
     else:
         for name, run in (("A", first), ("B", second)):
-            click.echo(printable(f"{name}: {' | '.join(_describe(run).values())}"))
-        click.echo("\n" + printable(render(found)) + "\n")
+            echo_sentence(printable(f"{name}: {' | '.join(_describe(run).values())}"))
+        click.echo("\n" + encodable(printable(render(found, columns()))) + "\n")
         for line in conclude(found, allowed):
-            click.echo(printable(line))
+            echo_sentence(printable(line))
         for line in [*conditions, *([] if apart is None else [apart])]:
-            click.echo(printable(line))
+            echo_sentence(printable(line))
     if fail_if is not None and _failed(found, fail_if, allowed):
         raise SystemExit(ExitCode.FOUND)
 
@@ -200,30 +201,44 @@ def _compare_groups(runs: Sequence[Path], *, as_json: bool) -> None:
         return
     for name, group, rates in (("A", a, found.rates_a), ("B", b, found.rates_b)):
         for run, rate in zip(group, rates, strict=True):
-            click.echo(printable(f"{name}: {rate:6.1%} | {' | '.join(_describe(run).values())}"))
+            echo_sentence(printable(f"{name}: {rate:6.1%} | {' | '.join(_describe(run).values())}"))
     click.echo()
     for line in conclude_groups(found):
-        click.echo(printable(line))
+        echo_sentence(printable(line))
 
 
-def render(found: Comparison) -> str:
-    """Render the tasks, and the mean over them, as a table."""
-    rows = [_HEAD, *map(_row, found.tasks)]
-    paired = found.paired
-    rows.append(
-        (
-            "overall",
-            f"{found.rate_a:.1%}",
-            f"{found.rate_b:.1%}",
-            points(found.difference),
-            str(found.only_a) if paired else "",
-            str(found.only_b) if paired else "",
-            p_value(found.p),
-            "",
-        )
+def render(found: Comparison, width: int = 80) -> str:
+    """Render the tasks, and the mean over them, as a table.
+
+    Args:
+        found: The comparison.
+        width: The columns that the table may take; names that are too long have a line of their
+            own.
+    """
+    overall = (
+        "overall" if len(found.tasks) == 1 else "mean over tasks",
+        f"{found.rate_a:.1%}",
+        f"{found.rate_b:.1%}",
+        points(found.difference),
+        str(found.only_a) if found.paired else "",
+        str(found.only_b) if found.paired else "",
+        p_value(found.p),
+        "",
     )
-    lines = align(rows, right=range(1, len(_HEAD)))
-    lines.insert(-1, "-" * max(map(len, lines)))
+    rows = [_HEAD, *map(_row, found.tasks), overall]
+    numbers = align([row[1:] for row in rows], right=range(len(_HEAD)))
+    wide = max(map(len, numbers))
+    room = width - wide - GAP
+    names = [len(row[0]) for row in rows if len(row[0]) <= room]
+    column = max(names) + GAP if room >= len("overall") else 0
+    lines: list[str] = []
+    for row, line in zip(rows, numbers, strict=True):
+        if row is overall:
+            lines.append("─" * (column + wide))
+        fits = len(row[0]) + GAP <= column
+        if not fits and row[0]:
+            lines += fold(row[0], width, "  ")
+        lines.append(f"{row[0] if fits else '':<{column}}{line}")
     return "\n".join(lines)
 
 

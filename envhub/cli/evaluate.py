@@ -1,9 +1,9 @@
 """`envhub eval`: evaluate a policy on a benchmark."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import click
 
@@ -12,6 +12,7 @@ from envhub.cli.experiment import evaluate_experiment, is_asked
 from envhub.cli.filming import film
 from envhub.cli.latencies import play_latencies, show_latencies
 from envhub.cli.options import (
+    GroupedCommand,
     RenamedOption,
     WholeNumber,
     debug_option,
@@ -46,7 +47,26 @@ from envhub.results.videos import first_episodes
 from envhub.seeding import Seeding
 
 
-@click.command("eval")
+class _Command(GroupedCommand):
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Options that matter first": ("--policy", "--task", "--episodes", "--out", "--resume"),
+        "What is played": (
+            *("--suite", "--seed", "--seeding", "--max-steps", "--instructions", "--env-arg"),
+            *("--shard", "--baselines"),
+        ),
+        "The policy": (
+            *("--policy-arg", "--policy-python", "--policy-processes", "--ignore-conventions"),
+        ),
+        "The run": ("--workers", "--continue", "--retries", "--max-errors", "--timeout"),
+        "The result": ("--video", "--require", "--json", "--quiet"),
+        "The benchmark's code": (
+            *("--trust-remote-code", "--allow-unpinned", "--private", "--locked", "--sandbox"),
+            *("--sandbox-allow-network", "--runtime", "--env-var"),
+        ),
+    }
+
+
+@click.command("eval", cls=_Command)
 @click.argument("ref", required=False)
 @click.option(
     "--policy",

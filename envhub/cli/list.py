@@ -17,6 +17,7 @@ from envhub.cli.options import (
 )
 from envhub.declarations import Benchmark
 from envhub.discovery import Installed, installed
+from envhub.errors import UsageError
 from envhub.options import Argument, Limits, SourceOptions
 from envhub.text import align
 
@@ -24,13 +25,17 @@ from envhub.text import align
 @click.command("list")
 @click.argument("ref", required=False)
 @source_options
+@click.option("--check", is_flag=True, help="Load each installed benchmark; show which cannot be.")
 @json_option
 @env_arg_option
 @timeout_option
 @debug_option
+@click.pass_context
 def command(
+    context: click.Context,
     ref: str | None,
     *,
+    check: bool,
     as_json: bool,
     env_args: dict[str, Argument],
     limits: Limits,
@@ -38,13 +43,22 @@ def command(
 ) -> None:
     """List the installed benchmarks, or the suites and tasks of REF.
 
-    Without REF, nothing is imported. With REF, its code is loaded in its own process.
+    Without REF, nothing is imported. With REF, its code is loaded in its own process; with --check,
+    that of each installed benchmark. The exit code is 1 if one cannot be used.
 
     \b
     Examples:
         envhub list
         envhub list ./my_env
+        envhub list --check
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    if check:
+        from envhub.cli.plugins import show_checked  # slow to import
+
+        if ref is not None:
+            raise UsageError("--check takes no REF: envhub check REF tests a benchmark.")
+        show_checked(context, limits, as_json=as_json)
+        return
     if ref is None:
         plugins = installed()
         click.echo(_installed_json(plugins) if as_json else _installed_text(plugins))

@@ -1,4 +1,4 @@
-"""`envhub lock`: record the exact files and packages of a Hub reference."""
+"""`envhub trust --lock`, and its name of before, `envhub lock`: record files and packages."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from envhub.sources.store import Stored
 from envhub.text import pluralize
 
 
-@click.command("lock")
+@click.command("lock", hidden=True)
 @click.argument("ref")
 @click.option("--out", callback=local_path, default=LOCK, help="Lock file to write.")
 @click.option("--private", is_flag=True, help="Use your token to read a private repository.")
@@ -28,10 +28,19 @@ def command(ref: str, *, out: Path, private: bool) -> None:
     With --locked, other commands refuse anything that differs from the lock. No code is run.
 
     \b
-    Examples:
-        envhub lock owner/repo@main
+    Examples, by its name of today:
+        envhub trust --lock owner/repo@main
         envhub eval owner/repo@<commit> --locked --trust-remote-code
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    lock(ref, out, private=private)
+
+
+def lock(ref: str, out: Path, *, private: bool) -> None:
+    """Write the lock of a Hub reference, and show the packages.
+
+    Raises:
+        UsageError: It is not a Hub reference.
+    """
     parsed = parse(ref)
     if not isinstance(parsed, HubRef):
         raise UsageError(f"{ref} is not a Hub reference; only those can be locked.")
@@ -59,5 +68,5 @@ def _pins(ref: HubRef, stored: Stored) -> list[str]:
     if pins is None and not declared.packages:
         return []
     if pins is None:
-        pins = resolve(declared, name=ref.repo, line=f"envhub lock {ref}")
+        pins = resolve(declared, name=ref.repo, line=f"envhub trust --lock {ref}")
     return pins.text().splitlines()

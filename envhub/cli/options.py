@@ -3,11 +3,11 @@
 import json
 import sys
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
@@ -43,6 +43,27 @@ class RenamedOption(click.Option):
             super().add_to_parser(parser, ctx)
         finally:
             self.opts = self.opts[: -len(self.old_names)]
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows its options in groups; others come last."""
+
+    groups: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """The names of options, by the title of their group."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the groups."""
+        left = {
+            opt: record
+            for param in self.get_params(ctx)
+            if (record := param.get_help_record(ctx)) is not None
+            for opt in param.opts[-1:]
+        }
+        for title, names in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl([left.pop(name) for name in names if name in left])
+        with formatter.section("Other options"):
+            formatter.write_dl(list(left.values()))
 
 
 class WholeNumber(click.IntRange):

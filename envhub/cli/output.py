@@ -2,11 +2,13 @@
 
 import errno
 import os
+import shutil
 import sys
 
 import click
 
 from envhub.errors import ExitCode
+from envhub.text import fold
 
 _PLAIN = {"█": "#", "·": ".", "─": "-", "…": "..."}
 """What stands for characters of our own that an encoding may lack."""
@@ -20,6 +22,17 @@ def colors() -> bool | None:
     None leaves the decision to click, which styles what goes to a terminal.
     """
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+def columns() -> int:
+    """Return the columns of the terminal; 80 without one."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def echo_sentence(text: str) -> None:
+    """Print a sentence, on a terminal without breaking its words; elsewhere in one line."""
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+    click.echo("\n".join(fold(text, columns(), "  ")) if known else text)
 
 
 def encodable(text: str) -> str:

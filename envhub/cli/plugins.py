@@ -1,4 +1,4 @@
-"""`envhub plugins`: show the installed plugins and whether each can be used."""
+"""`envhub list --check`, and its name of before, `envhub plugins`: which plugins can be used."""
 
 import json
 
@@ -13,7 +13,7 @@ from envhub.text import align
 from envhub.types import PluginSource, WorkerSpec
 
 
-@click.command("plugins")
+@click.command("plugins", hidden=True)
 @json_option
 @timeout_option
 @debug_option
@@ -24,10 +24,15 @@ def command(context: click.Context, *, as_json: bool, limits: Limits) -> None:
     Each plugin is loaded in its own process. The exit code is 1 if any cannot be used.
 
     \b
-    Examples:
-        envhub plugins
-        ENVHUB_PLUGINS=metaworld envhub plugins --json
+    Examples, by its name of today:
+        envhub list --check
+        ENVHUB_PLUGINS=metaworld envhub list --check --json
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    show_checked(context, limits, as_json=as_json)
+
+
+def show_checked(context: click.Context, limits: Limits, *, as_json: bool) -> None:
+    """Load each installed plugin in its own process, and show which can be used."""
     checked = [(plugin, _problem(plugin, limits)) for plugin in installed()]
     click.echo(_as_json(checked) if as_json else _as_text(checked))
     if any(problem for _, problem in checked):

@@ -4,17 +4,19 @@ import json
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from textwrap import TextWrapper
 
 import click
 
 from envhub.cli.options import debug_option, json_option, local_path, one_line
+from envhub.cli.output import columns
 from envhub.errors import ExitCode, RunDirectoryError, UsageError
 from envhub.results.paste import describe_policy
 from envhub.results.run import open_run
+from envhub.text import fold
 
 _DEFAULT = Path("runs")
-_WIDTH = 80
+_DIGEST = 12
+"""Hex digits of a protocol, as in the line to paste."""
 _INDENT = " " * 4
 
 
@@ -30,6 +32,11 @@ class RunRow:
     """Those that have a record."""
     planned: int | None = None
     rate: float | None = None
+    ci_low: float | None = None
+    """Of the 95 % interval of the rate, as a fraction."""
+    ci_high: float | None = None
+    seed: int | None = None
+    protocol: str | None = None
     complete: bool = False
     error: str | None = None
 
@@ -51,7 +58,7 @@ def command(context: click.Context, /, directory: Path | None, *, as_json: bool)
     if as_json:
         click.echo(json.dumps({"runs": [asdict(run) for run in listed]}, indent=2))
     elif listed:
-        click.echo("\n".join(_text(run) for run in listed))
+        click.echo("\n".join(_text(run, columns()) for run in listed))
     else:
         click.echo(one_line(f"No runs in {directory or _DEFAULT}. `envhub eval REF` makes one."))
     if any(run.error for run in listed):
@@ -92,6 +99,10 @@ def _describe(directory: Path) -> RunRow:
         episodes=recorded,
         planned=planned,
         rate=overall.rate,
+        ci_low=overall.ci_low,
+        ci_high=overall.ci_high,
+        seed=run.run_info.plan.seed,
+        protocol=run.run_info.protocol,
         complete=recorded == planned,
     )
 
@@ -100,28 +111,26 @@ def _time(created: str | None) -> float:
     return datetime.fromisoformat(created).timestamp() if created else 0.0
 
 
-def _text(run: RunRow) -> str:
+def _text(run: RunRow, width: int) -> str:
     """The results and the directory, then what was evaluated; a long name has its own line."""
     if run.created is None:
-        return _fold(run.run, str(run.error))
+        return _fold(width, run.run, str(run.error))
     when = datetime.fromisoformat(run.created).astimezone().strftime("%Y-%m-%d %H:%M")
-    rate = f"{run.rate:.1%}" if run.rate is not None else "-"
-    state = "complete" if run.complete else "incomplete"
-    first = f"{when}  {rate:>6}  {f'{run.episodes} of {run.planned}':>11}  {state:<10}"
-    what = f"{run.ref}, policy {run.policy}"
-    if len(first) + 2 + len(run.run) <= _WIDTH:
-        return _fold(f"{first}  {run.run}", what)
-    return _fold(first.rstrip(), run.run, what)
+    rate, interval = "-", ""
+    if run.rate is not None and run.ci_low is not None and run.ci_high is not None:
+        rate = f"{run.rate:.1%}"
+        interval = f"[{100 * run.ci_low:.1f}, {100 * run.ci_high:.1f}]"
+    first = f"{when}  {rate:>6}  {interval:<14}  {f'{run.episodes} of {run.planned}':>11}"
+    about = f"seed {run.seed}, protocol {str(run.protocol).removeprefix('sha256:')[:_DIGEST]}"
+    more = (f"{run.ref}, policy {run.policy}", about if run.complete else f"incomplete, {about}")
+    if len(first) + 2 + len(run.run) <= width:
+        return _fold(width, f"{first}  {run.run}", *more)
+    return _fold(width, first, run.run, *more)
 
 
-def _fold(first: str, *others: str) -> str:
+def _fold(width: int, first: str, *others: str) -> str:
     """A line, and below it others; names that are too long for a line are not broken."""
-    wrapper = TextWrapper(
-        width=_WIDTH,
-        initial_indent=_INDENT,
-        subsequent_indent=_INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    lines = [line for text in others for line in wrapper.wrap(one_line(text))]
+    lines = [
+        _INDENT + line for text in others for line in fold(one_line(text), width - len(_INDENT))
+    ]
     return "\n".join((one_line(first), *lines))

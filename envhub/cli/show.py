@@ -1,7 +1,6 @@
 """`envhub show`: print a run, as `envhub eval` does at its end."""
 
 import json
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +9,7 @@ import click
 from msgspec import to_builtins
 
 from envhub.cli.options import debug_option, debugging, json_option, local_path, require_option
-from envhub.cli.output import echo_error, encodable
+from envhub.cli.output import columns, echo_error, encodable
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results import table
@@ -142,8 +141,7 @@ def render(summary: Summary) -> str:
 
     As wide as the terminal, or 80 columns without one; in characters that standard output has.
     """
-    columns = shutil.get_terminal_size((table.WIDTH, 24)).columns
-    head, *lines = encodable(table.render(summary, columns)).split("\n")
+    head, *lines = encodable(table.render(summary, columns())).split("\n")
     last = max(index for index, line in enumerate(lines) if line.startswith("overall"))
     lines[last] = click.style(lines[last], bold=True)
     return "\n".join((click.style(head, bold=True), *lines))

@@ -2,16 +2,19 @@
 
 import json
 import sys
+from pathlib import Path
 
 import click
 import msgspec
 
 from envhub.cli.hub_facts import show, show_changes
-from envhub.cli.options import debug_option, escaped, json_option, show_download
+from envhub.cli.lock import lock
+from envhub.cli.options import debug_option, escaped, json_option, local_path, show_download
 from envhub.errors import RemoteCodeRefused, UsageError
 from envhub.refs import HubRef, parse
 from envhub.sources.fetch import leads_to, obtain, resolve
 from envhub.sources.hub import Hub, endpoint
+from envhub.sources.lock import LOCK
 from envhub.sources.trust import Entry, Ledger
 
 
@@ -19,9 +22,24 @@ from envhub.sources.trust import Entry, Ledger
 @click.argument("words", nargs=-1, required=True, metavar="REF | list | remove REF")
 @click.option("--private", is_flag=True, help="Use your token to read a private repository.")
 @click.option("--all", "whole", is_flag=True, help="Cut neither the list nor the changes.")
+@click.option(
+    "--lock",
+    "locking",
+    is_flag=True,
+    help="Agree to nothing; record REF's commit, files and packages in a lock file for --locked.",
+)
+@click.option("--out", callback=local_path, default=LOCK, help="Lock file that --lock writes.")
 @json_option
 @debug_option
-def command(words: tuple[str, ...], *, private: bool, whole: bool, as_json: bool) -> None:
+def command(
+    words: tuple[str, ...],
+    *,
+    private: bool,
+    whole: bool,
+    locking: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
     """Review the code of a Hub repository and agree to run it at one commit.
 
     Resolves a branch to its commit, fetches and checks the files without running them, lists them
@@ -34,8 +52,13 @@ def command(words: tuple[str, ...], *, private: bool, whole: bool, as_json: bool
         envhub trust owner/repo@main --all
         envhub trust list
         envhub trust remove owner/repo
+        envhub trust --lock owner/repo@main
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    if locking and (len(words) != 1 or words == ("list",)):
+        raise UsageError("Write envhub trust --lock REF.")
     match words:
+        case (text,) if locking:
+            lock(text, out, private=private)
         case ("list",):
             entries = Ledger().entries()
             click.echo(_as_json(entries) if as_json else _as_text(entries))

@@ -15,6 +15,7 @@ from envhub.cli.options import (
     parse_args,
     rerun_options,
 )
+from envhub.cli.output import echo_sentence
 from envhub.cli.progress import make_watcher, signals_like_ctrl_c
 from envhub.errors import ExitCode, UsageError, one_line
 from envhub.evaluation.judge import ORDER, Verdict
@@ -109,7 +110,7 @@ def command(
         click.echo(json.dumps(_content(found), indent=2))
     else:
         for line in describe(found):
-            click.echo(line)
+            echo_sentence(line)
     if not found.ok:
         context.exit(ExitCode.FOUND)
 

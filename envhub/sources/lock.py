@@ -46,15 +46,17 @@ def check_lock(ref: HubRef, manifest: Manifest, path: Path = LOCK) -> None:
         SourceCorrupt: The commit or a file differs.
     """
     if not path.exists():
-        raise UsageError(f"--locked needs {path}. Create it with: envhub lock {ref}")
+        raise UsageError(f"--locked needs {path}. Create it with: envhub trust --lock {ref}")
     sources = _read(path)["sources"]
     if ref.repo_id not in sources:
-        raise UsageError(f"{path} does not have {ref.repo_id}. Add it with: envhub lock {ref}")
+        raise UsageError(
+            f"{path} does not have {ref.repo_id}. Add it with: envhub trust --lock {ref}"
+        )
     locked = sources[ref.repo_id]
     if locked["commit"] != manifest.commit:
         raise SourceCorrupt(
             f"{ref.repo_id} is locked at {locked['commit']}, but {manifest.commit} was requested. "
-            f"Request the locked commit, or lock again: envhub lock {ref}"
+            f"Request the locked commit, or lock again: envhub trust --lock {ref}"
         )
     hashes = {name: file.sha256 for name, file in manifest.files.items()}
     expected = locked["files"]

@@ -180,6 +180,32 @@ def test_wrong_groups(runs, words, said):
 
 def test_the_table():
     lines = render(FOUND).splitlines()
-    assert lines[0].split() == ["A", "B", "difference", "only", "A", "only", "B", "p", "adjusted"]
+    assert lines[0].split() == ["A", "B", "B", "-", "A", "only", "A", "only", "B", "p", "adjusted"]
     assert lines[1].split() == ["near", "25.0%", "75.0%", "+50.0", "0", "2", "0.500"]
-    assert lines[-1].split() == ["overall", "12.5%", "37.5%", "+25.0", "0", "2", "0.500"]
+    assert lines[-1].split() == [
+        "mean",
+        "over",
+        "tasks",
+        "12.5%",
+        "37.5%",
+        "+25.0",
+        "0",
+        "2",
+        "0.500",
+    ]
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_as_wide_as_the_terminal(runs, columns):
+    """Names are whole, and no row is wrapped."""
+    answer = envhub("compare", runs / "still", runs / "random", COLUMNS=str(columns))
+    assert answer.code == 0
+    lines = answer.out.splitlines()
+    assert [line for line in lines if len(line) > columns and " " in line.strip()] == []
+    name = "LIVING_ROOM_SCENE5_put_the_white_mug_on_the_left_plate"
+    long = replace(FOUND, tasks=(replace(FOUND.tasks[0], task=name), *FOUND.tasks))
+    lines = render(long, columns).splitlines()
+    assert max(map(len, lines)) <= columns
+    assert lines[1] == name
+    assert lines[2].split()[0].endswith("%")
+    assert lines[-3 if columns == 60 else -2].strip("─") == ""

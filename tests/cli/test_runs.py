@@ -36,20 +36,34 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_two_lines_for_each_the_oldest_first(place):
+def test_three_lines_for_each_the_oldest_first(place):
     before = snapshot(place)
     answer = envhub("runs", cwd=place, TZ="UTC")
     assert answer == Answer(
         0,
-        "2026-01-01 12:00   25.0%       3 of 4  incomplete  runs/walk-early\n"
+        "2026-01-01 12:00   25.0%  [3.6, 75.1]          3 of 4  runs/walk-early\n"
         "    ./walk, policy ./policy.py noise=0.5\n"
-        "2026-02-01 12:00   25.0%       4 of 4  complete    runs/walk-late\n"
+        "    incomplete, seed 0, protocol 2\n"
+        "2026-02-01 12:00   25.0%  [4.7, 69.3]          4 of 4  runs/walk-late\n"
         "    ./walk, policy ./policy.py\n"
-        "2026-03-01 12:00       -       0 of 4  incomplete  runs/walk-unplayed\n"
-        "    ./walk, policy ./policy.py\n",
+        "    seed 0, protocol 2\n"
+        "2026-03-01 12:00       -                       0 of 4  runs/walk-unplayed\n"
+        "    ./walk, policy ./policy.py\n"
+        "    incomplete, seed 0, protocol 2\n",
         "",
     )
     assert snapshot(place) == before
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_as_wide_as_the_terminal(place, columns):
+    policy = {"args": {f"argument_{i}": "some-long-value" for i in range(6)}}
+    make(place / "runs" / ("walk-" + "x" * 30), {**MANIFEST, "policy": MANIFEST["policy"] | policy})
+    lines = envhub("runs", cwd=place, COLUMNS=str(columns)).out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert any(line.strip() == f"runs/walk-{'x' * 30}" for line in lines)
+    words = " ".join(lines).split()
+    assert {f"argument_{i}=some-long-value" for i in range(5)} <= set(words)
 
 
 def test_json(place):
@@ -64,6 +78,10 @@ def test_json(place):
         "episodes": 3,
         "planned": 4,
         "rate": 0.25,
+        "ci_low": pytest.approx(0.036, abs=0.001),
+        "ci_high": pytest.approx(0.751, abs=0.001),
+        "seed": 0,
+        "protocol": "sha256:2",
         "complete": False,
         "error": None,
     }
@@ -72,8 +90,8 @@ def test_json(place):
 
 def test_a_run_itself(place):
     answer = envhub("runs", "runs/walk-late", cwd=place)
-    assert (answer.code, answer.out.count("\n")) == (0, 2)
-    assert answer.out.splitlines()[0].endswith("  complete    runs/walk-late")
+    assert (answer.code, answer.out.count("\n")) == (0, 3)
+    assert answer.out.splitlines()[0].endswith("4 of 4  runs/walk-late")
 
 
 def test_long_names_stay_whole_in_80_columns(tmp_path):
@@ -86,6 +104,7 @@ def test_long_names_stay_whole_in_80_columns(tmp_path):
         "a-directory-with-a-name-that-is-long/run",
         f"{ref},",
         "policy ./policy.py",
+        "incomplete, seed 0, protocol 2",
     ]
 
 

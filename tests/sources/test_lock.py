@@ -12,7 +12,7 @@ from envhub.sources.lock import check_lock, write_lock
 
 def test_locks(hub, ref, tmp_path):
     stored, path = obtain(ref), tmp_path / "envhub.lock"
-    with pytest.raises(UsageError, match="envhub lock me/env"):
+    with pytest.raises(UsageError, match="envhub trust --lock me/env"):
         check_lock(ref, stored.manifest, path)
     write_lock(ref, stored, path)
     check_lock(ref, stored.manifest, path)
