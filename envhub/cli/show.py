@@ -13,6 +13,7 @@ from envhub.cli.output import columns, echo_error, encodable
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
 from envhub.results import table
+from envhub.results.attestations import Attestation, read_attestations
 from envhub.results.baselines import Baseline, read_baselines
 from envhub.results.paste import (
     describe_overridden,
@@ -77,6 +78,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "policy_instructions": run.run_info.policy.instructions,
             "line": line,
             **to_json(summary),
+            "attestations": [_attestation(each) for each in read_attestations(run.directory)],
             "baselines": [_baseline(baseline) for baseline in read_baselines(run)],
         }
         click.echo(json.dumps(content, indent=2))
@@ -94,7 +96,14 @@ def show_run(run: Run, *, as_json: bool) -> None:
         click.echo(printable(f"\n{told}"))
     for baseline in read_baselines(run):
         click.echo(printable(f"\n{_describe_baseline(baseline)}"))
+    for each in read_attestations(run.directory):
+        click.echo(printable(f"\n{each}"))
     click.echo(printable(f"\n{line}\n{run.directory}"))
+
+
+def _attestation(found: Attestation) -> dict[str, object]:
+    said = None if found.said is None else to_builtins(found.said)
+    return {"key": found.key, "said": said, "problem": found.problem}
 
 
 def _baseline(baseline: Baseline) -> dict[str, object]:

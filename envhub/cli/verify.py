@@ -23,6 +23,7 @@ from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.verify import SAMPLE, Fresh, Verification, VerifyRequest, verify_run
 from envhub.options import Argument
 from envhub.policies.find import read_policy
+from envhub.results import attestations
 
 _SHOWN = 12
 """Episodes that are named, the worst first."""
@@ -63,6 +64,12 @@ _MOST_TEXT = 400
     help="Let the policy play N new episodes per task, on seeds drawn here, and compare the rates.",
 )
 @click.option("--seed", type=WholeNumber(min=0), help="Chooses the episodes.  [default: a new one]")
+@click.option(
+    "--sign",
+    callback=local_path,
+    metavar="SSHKEY",
+    help="Write what was found into RUN, signed by this SSH key.",
+)
 @rerun_options
 @json_option
 @debug_option
@@ -79,6 +86,7 @@ def command(
     policy_python: str | None,
     fresh: int | None,
     seed: int | None,
+    sign: Path | None,
     options: RerunOptions,
     as_json: bool,
 ) -> None:
@@ -104,8 +112,13 @@ def command(
     if policy:
         named = read_policy(policy, policy_args)
         options = replace(options, policy=named, policy_python=policy_python)
+    if sign is not None:
+        attestations.fingerprint(sign)  # before what takes long
     context.with_resource(signals_like_ctrl_c())
     found = verify_run(directory, request, options, watcher)
+    signed = None if sign is None else attestations.sign(directory, _say(found), sign)
+    if signed is not None:
+        watcher.message(f"Signed by {signed.key}, in {directory / attestations.FOLDER}.")
     if as_json:
         click.echo(json.dumps(_content(found), indent=2))
     else:
@@ -113,6 +126,30 @@ def command(
             echo_sentence(line)
     if not found.ok:
         context.exit(ExitCode.FOUND)
+
+
+def _say(found: Verification) -> attestations.Said:
+    """Return what is signed of a verification."""
+    policy, fresh = found.policy, found.fresh
+    same = None if policy is None else sum(each.verdict == "identical" for each in policy)
+    compared = fresh.found if fresh is not None else None
+    return attestations.say(
+        found.directory,
+        ok=found.ok,
+        verdict=found.verdict,
+        planned=found.planned,
+        ended=found.ended,
+        checked=found.checked,
+        most_false=found.most_false,
+        policy=None if policy is None else [same, len(policy)],
+        fresh=fresh
+        and {
+            "episodes": fresh.episodes,
+            "verdict": None if compared is None else compared.verdict,
+        },
+        python=found.python,
+        packages=dict(found.packages),
+    )
 
 
 def describe(found: Verification) -> list[str]:

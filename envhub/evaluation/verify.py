@@ -28,14 +28,17 @@ from envhub.records import EpisodeRecord
 from envhub.results.arrays import Arrays, read_arrays
 from envhub.results.baselines import baseline_directory, baseline_names
 from envhub.results.journal import check_directory
+from envhub.results.paired import exact_conditional
 from envhub.results.reproduction import Reproduction, judge_claim
 from envhub.results.run import Run, open_run
 from envhub.results.seal import is_sealed
 from envhub.results.statistics import most_false
 from envhub.results.summary import summarize
-from envhub.run_info import MAX_EPISODES
+from envhub.run_info import MAX_EPISODES, RunInfo
 from envhub.wire.values import Array
 
+_ACCUSED = 0.05
+"""The p-value of an exact test from which a rate is shown to be another one."""
 SAMPLE = 50
 """Episodes that are played again unless the user gives another number."""
 
@@ -91,6 +94,10 @@ class Verification:
     """Of the baselines, by their names."""
     fresh: Fresh | None = None
     """What the policy did in episodes that the run does not have; None: it was not asked to."""
+    python: str = ""
+    """The version of the workers here; empty if nothing was played."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """The versions of the benchmark's packages here."""
 
     @property
     def ok(self) -> bool:
@@ -250,11 +257,14 @@ def _verify(
     if request.policy and options.policy is None:
         check_seal(run, options, acts=True)
         check_policy_is_named(run.run_info, run.directory)
-    played, machine, by_policy = _play_sample(
+    played, here, by_policy = _play_sample(
         run, sample, options, watcher, on_checked, policy=request.policy
     )
+    machine = tuple(compare_machines(run.run_info, here))
     return replace(
         found,
+        python=here.runtime.python,
+        packages=here.runtime.packages,
         episodes=_fill(records, verdicts | played),
         policy=by_policy,
         machine=machine,
@@ -301,7 +311,11 @@ def _play_fresh(
     both = [task for task in claimed if task in measured]
     found = None
     if both:
-        found = judge_claim([claimed[task] for task in both], [measured[task] for task in both])
+        old, new = [claimed[task] for task in both], [measured[task] for task in both]
+        found = judge_claim(old, new)
+        # Of a few episodes the interval is too narrow to accuse anybody.
+        if found.verdict in ("lower", "higher") and exact_conditional(old, new).p > _ACCUSED:
+            found = replace(found, verdict="undecided")
     lost = sum(not record.counts for record in records)
     return Fresh(seed, request.fresh, lost, found)
 
@@ -397,11 +411,12 @@ def _play_sample(
     on_checked: Callable[[int, int], object],
     *,
     policy: bool,
-) -> tuple[dict[int, Verdict], tuple[str, ...], tuple[Verdict, ...] | None]:
+) -> tuple[dict[int, Verdict], RunInfo, tuple[Verdict, ...] | None]:
     """Play a sample again, by its actions and if asked by the policy.
 
     Returns:
-        The verdicts by number, how the machines differ, and the verdicts of what the policy did.
+        The verdicts by number, what `run.json` would say here, and the verdicts of what the policy
+        did.
     """
     chosen, ended = list(sample.chosen.values()), sample.ended
     total, done = len(chosen) + (len(ended) if policy else 0), 0
@@ -413,13 +428,13 @@ def _play_sample(
 
     playback = Playback(sample.actions, chosen)
     with prepare_rerun(run, options, watcher, policy=playback) as rerun:
-        machine = tuple(compare_machines(run.run_info, rerun.prepared.info))
+        here = rerun.prepared.info
         played = _play_again(rerun, chosen, sample.kept, count, first_leaves=_first_leaves(chosen))
     if not policy or not ended:
-        return played, machine, () if policy else None
+        return played, here, () if policy else None
     with prepare_rerun(run, options, watcher) as rerun:
-        machine = tuple(compare_machines(run.run_info, rerun.prepared.info))
-        return played, machine, tuple(_play_again(rerun, ended, sample.kept, count).values())
+        here = rerun.prepared.info
+        return played, here, tuple(_play_again(rerun, ended, sample.kept, count).values())
 
 
 def _play_again(

@@ -205,10 +205,12 @@ def _rate_task(line: Line, successes: int) -> Line:
 
 def _average(suite: str | None, tasks: list[Line]) -> Line:
     played = [task for task in tasks if task.n > task.policy_errors]
+    # Beside a rate stand the episodes and tasks that it is of.
+    rated = [task for task in tasks if task.successes is not None] or tasks
     line = Line(
         suite=suite,
-        n=sum(task.n for task in tasks),
-        n_tasks=sum(task.n_tasks for task in tasks),
+        n=sum(task.n for task in rated),
+        n_tasks=sum(task.n_tasks for task in rated),
         mean_return=_mean([task.mean_return for task in played]),
         mean_steps=_mean([task.mean_steps for task in played]),
         errors=sum(task.errors for task in tasks),

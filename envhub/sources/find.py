@@ -45,11 +45,24 @@ def find_source(
     match read_reference(text):
         case NameRef(name=name):
             _find_plugin(name)
+            _tell_no_sandbox(text, options, message)
             return PluginSource(name)
         case PathRef() as ref:
+            _tell_no_sandbox(text, options, message)
             return locate(ref)
         case HubRef() as ref:
             return _find_on_hub(text, ref, options or SourceOptions(), message, on_progress)
+
+
+def _tell_no_sandbox(
+    text: str, options: SourceOptions | None, message: Callable[[str], None]
+) -> None:
+    """Say that a sandbox which was asked for confines no code of this machine."""
+    if options is not None and options.sandbox not in ("auto", "none"):
+        message(
+            f"--sandbox {options.sandbox} does nothing for {text}: code that is on this machine "
+            "runs with your rights, in processes of its own. Only code from the Hub is confined."
+        )
 
 
 def read_reference(text: str) -> Reference:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from envhub.errors import InvalidReference, UsageError
+from envhub.options import SourceOptions
 from envhub.refs import HubRef, NameRef, PathRef, parse
-from envhub.sources.find import locate, read_reference
+from envhub.sources.find import find_source, locate, read_reference
 
 
 @pytest.fixture
@@ -75,6 +76,14 @@ def test_not_found(text, message):
     with pytest.raises(UsageError) as caught:
         locate(parse(text))
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "none", "landlock", "bubblewrap"])
+def test_a_sandbox_for_local_code_is_told_to_do_nothing(here, sandbox):
+    said = []
+    find_source("../reach", SourceOptions(sandbox=sandbox), message=said.append)
+    told = f"--sandbox {sandbox} does nothing for ../reach: code that is on this machine runs with"
+    assert [text.startswith(told) for text in said] == [True] * (sandbox not in ("auto", "none"))
 
 
 def test_a_name_that_no_file_system_takes():

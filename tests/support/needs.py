@@ -212,6 +212,7 @@ NEEDS = {
     "prlimit": Need(_program("prlimit"), f"{APT}util-linux"),
     "root": Need(_root),
     "sandbox": Need(_sandbox, f"{APT}bubblewrap"),
+    "ssh_keygen": Need(_program("ssh-keygen"), f"{APT}openssh-client"),
     "torch": Need(_package("torch"), "make .venv/.torch"),
 }
 
@@ -236,6 +237,7 @@ needs_own_mount = pytest.mark.needs("own_mount")
 needs_prlimit = pytest.mark.needs("prlimit")
 needs_root = pytest.mark.needs_root
 needs_sandbox = pytest.mark.needs("sandbox")
+needs_ssh_keygen = pytest.mark.needs("ssh_keygen")
 needs_torch = pytest.mark.needs("torch")
 
 SANDBOXES = (

@@ -12,6 +12,7 @@ from typing import Any
 
 from envhub.conventions import describe
 from envhub.records import EpisodeError, EpisodeRecord
+from envhub.results.attestations import read_attestations
 from envhub.results.baselines import read_baselines
 from envhub.results.paste import (
     describe_outlier,
@@ -230,6 +231,7 @@ def protocol(run: Run) -> list[tuple[str, str]]:
         ("Success counts", ", ".join(rules)),
         *_conventions(info),
         ("Sandbox", info.protection.sandbox),
+        *(("Attestation", str(each)) for each in read_attestations(run.directory)),
         ("Python", runtime.python),
         ("Packages", ", ".join(f"{name} {version}" for name, version in packages)),
     ]

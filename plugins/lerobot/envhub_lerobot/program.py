@@ -52,7 +52,7 @@ def load_lerobot_policy(
             is fetched.
 
     Raises:
-        UsageError: There is no checkpoint, an argument cannot be meant, or a model has no
+        UsageError: There is no checkpoint, an argument is invalid, or a model has no
             directory.
         RuntimeUnavailable: This environment has no LeRobot.
         ContractError: The checkpoint cannot be loaded.
