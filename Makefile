@@ -124,7 +124,7 @@ pins: $(READY)
 	done
 
 bench: $(SIM)
-	@for script in intervals comparisons equal_policies sandbox start transport lockstep chunks affinity scale hub metaworld policies libero videos servers demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in intervals comparisons equal_policies experiment live_page sandbox start transport lockstep chunks affinity scale hub metaworld policies libero videos servers demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)
