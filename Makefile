@@ -132,7 +132,7 @@ pins: $(READY)
 	done
 
 bench: $(SIM)
-	@for script in intervals comparisons sandbox start transport lockstep chunks affinity scale hub metaworld policies libero videos servers demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in intervals comparisons experiment live_page sandbox start transport lockstep chunks affinity scale hub metaworld policies libero videos servers demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

@@ -15,6 +15,7 @@ from envhub.records import EpisodeError
 from envhub.results import table
 from envhub.results.attestations import Attestation, read_attestations
 from envhub.results.baselines import Baseline, read_baselines
+from envhub.results.experiment_text import write_toml
 from envhub.results.paste import (
     describe_overridden,
     describe_parts,
@@ -31,9 +32,12 @@ from envhub.text import pluralize
 @click.command("show")
 @click.argument("directory", metavar="RUN", callback=local_path)
 @require_option
+@click.option("--toml", is_flag=True, help="Print the run as an experiment's file, to repeat it.")
 @json_option
 @debug_option
-def command(directory: Path, *, requirements: Sequence[Requirement], as_json: bool) -> None:
+def command(
+    directory: Path, *, requirements: Sequence[Requirement], toml: bool, as_json: bool
+) -> None:
     """Print the results of a run: the table and the line of `envhub eval`.
 
     RUN is the run's directory. It is only read, also while another process writes to it.
@@ -43,7 +47,11 @@ def command(directory: Path, *, requirements: Sequence[Requirement], as_json: bo
         envhub show runs/my_env-20260101-120000
         envhub show result --json
         envhub show result --require 'rate>=0.9' --require 'near.ci_low>=0.8'
+        envhub show result --toml > experiment.toml
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    if toml:
+        click.echo(write_toml(open_run(directory).run_info))
+        return
     run = open_run(directory).keep_records()
     show_run(run, as_json=as_json)
     check_requirements(requirements, run)
