@@ -214,7 +214,7 @@ def _average(suite: str | None, tasks: list[Line]) -> Line:
         mean_return=_mean([task.mean_return for task in played]),
         mean_steps=_mean([task.mean_steps for task in played]),
         errors=sum(task.errors for task in tasks),
-        policy_errors=sum(task.policy_errors for task in rated),
+        policy_errors=sum(task.policy_errors for task in tasks),
         rate_worst=_mean([task.rate_worst for task in tasks if task.rate_worst is not None]),
         rate_best=_mean([task.rate_best for task in tasks if task.rate_best is not None]),
     )
