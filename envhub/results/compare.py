@@ -277,7 +277,7 @@ def compare_groups(a: Sequence[Run], b: Sequence[Run]) -> GroupComparison:
 def _settled_rate(run: Run) -> float:
     """The overall rate of a run whose every episode counts."""
     summary = run.summary()
-    lost = run.planned - summary.overall.n
+    lost = run.planned - sum(line.n for line in summary.tasks)
     if lost:
         raise UsageError(
             f"{run.directory} has {pluralize(lost, 'episode')} without a result, so its rate is "
