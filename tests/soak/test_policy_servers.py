@@ -34,7 +34,8 @@ def environment(place, *requirements):
 @pytest.fixture(scope="module")
 def openpi_python(pytestconfig):
     place = pytestconfig.cache.mkdir("openpi-client")
-    return environment(place, "openpi-client==0.1.2")
+    # Which it imports, and does not require.
+    return environment(place, "openpi-client==0.1.2", "typing-extensions")
 
 
 @pytest.fixture(scope="module")
