@@ -12,6 +12,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 from envhub_servers.codec import pack
+from support.lerobot_runs import PATIENT, WALK, actions, evaluate, made_once
+from support.needs import lerobot_python, needs_lerobot
 from support.paths import DOCS, TESTS
 
 import envhub
@@ -45,8 +47,9 @@ def vla_eval_python(pytestconfig):
 
 @contextmanager
 def serving(*arguments):
-    command = [sys.executable, "-m", "envhub", "serve", STEER, "--for", REACH, "--port", "0"]
-    process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True)
+    given = arguments if "--for" in arguments else (STEER, "--for", REACH, *arguments)
+    command = [sys.executable, "-m", "envhub", "serve", *given, "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         yield int(process.stdout.readline().rpartition(":")[2])
     finally:
@@ -113,3 +116,28 @@ def test_vla_evals_own_server(vla_eval_python, tmp_path):
     first, second = (sorted((r.number, r.trace) for r in one.records()) for one in runs)
     assert first == second
     assert all(record.success for record in runs[0].records())
+
+
+@needs_lerobot
+@pytest.mark.parametrize(("name", "batch"), [("act", 1), ("diffusion", 4)])
+def test_a_checkpoint_acts_as_it_does_locally(tmp_path_factory, tmp_path, name, batch):
+    """Diffusion draws random numbers, and looks back: both belong to the episode."""
+    place = made_once(tmp_path_factory, "lerobot_cases.py", f"{WALK}/env.py", "act", "diffusion")
+    checkpoint = place / name
+    local = evaluate(checkpoint, tmp_path / "local", policy_args={"batch": batch}, workers=1)
+    asked = (f"lerobot:{checkpoint}", "--for", WALK, "--policy-arg", f"batch={batch}")
+    limits = ("--timeout", "start=600,act=600")
+    with serving(*asked, "--policy-python", str(lerobot_python()), *limits) as port:
+        for workers in (1, 3):
+            run = envhub.evaluate(
+                WALK,
+                f"ws://127.0.0.1:{port}",
+                episodes=6,
+                seeding="shared",
+                workers=workers,
+                limits=PATIENT,
+                out=tmp_path / str(workers),
+            )
+            assert [record.trace for record in run.records()]
+            assert actions(run) == actions(local)
+            assert run.info["reproducible"] is True
