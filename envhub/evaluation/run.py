@@ -43,6 +43,7 @@ from envhub.results.journal import (
     is_vacant,
 )
 from envhub.results.latency import Latency
+from envhub.results.questions import count_question, questions_path
 from envhub.results.run import Run
 from envhub.results.seal import check_key, is_sealed, key_path, make_seal
 from envhub.results.summary import to_json
@@ -319,6 +320,7 @@ def _play_and_record(
 ) -> Run:
     engine: Engine | None = None
     remarks: list[str] = []
+    counted = bool(before)
 
     def on_poll() -> None:
         for remark in engine.runners.remarks if engine is not None else ():
@@ -335,7 +337,11 @@ def _play_and_record(
         watcher.started(run, prepared.plan, started, before)
 
     def on_record(record: EpisodeRecord, actions: Array | None, steps: Array | None) -> None:
+        nonlocal counted
         journal.append(record, actions, steps)
+        if not counted:
+            counted = True
+            _count(run.run_info, watcher)
         watcher.recorded(record)
         for problem in plugins.episode_finished(run, record):
             watcher.warning(problem)
@@ -354,6 +360,20 @@ def _play_and_record(
         if engine is not None:
             run = _finish(journal, run, engine, plugins, watcher)
     return run
+
+
+def _count(info: RunInfo, watcher: Watcher) -> None:
+    """Count a run whose first episode has ended, and tell how often its question was asked."""
+    try:
+        asked = count_question(info)
+    except OSError as exc:
+        place = questions_path()
+        watcher.message(
+            f"{place} cannot be kept, so the runs of this question are not counted: {exc.strerror}."
+        )
+        return
+    if asked is not None and asked.runs > 1:
+        watcher.message(str(asked))
 
 
 def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watcher: Watcher) -> Run:

@@ -33,6 +33,8 @@ CONVERTED: Mapping[str, str] = {
 class Reading:
     """Which keys of a request hold the leaves that the policy reads."""
 
+    text: str
+    """The keys, as the client writes them."""
     entries: tuple[Entry, ...]
     leaves: Mapping[str, Leaf]
 
@@ -98,7 +100,8 @@ def make_reading(text: str | None, leaves: Sequence[Leaf], protocol: str) -> Rea
     Raises:
         ContractError: They do not hold it; has both lists.
     """
-    entries = read_keys(CONVERTED.get(text, text) if text else _own_keys(leaves, protocol))
+    written = CONVERTED.get(text, text) if text else _own_keys(leaves, protocol)
+    entries = read_keys(written)
     known = {leaf.path or WHOLE: leaf for leaf in leaves}
     held = {part.leaf for entry in entries for part in entry.parts}
     changed = any(part.change not in ("", "chw") for entry in entries for part in entry.parts)
@@ -108,7 +111,7 @@ def make_reading(text: str | None, leaves: Sequence[Leaf], protocol: str) -> Rea
             f"{'What is turned into axis_angle cannot be turned back. ' if changed else ''}"
             f"Found {', '.join(sorted(held))}."
         )
-    return Reading(entries, known)
+    return Reading(written, entries, known)
 
 
 def _own_keys(leaves: Sequence[Leaf], protocol: str) -> str:
