@@ -16,7 +16,7 @@ from envhub.errors import ConventionsDiffer, RunDirectoryError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.describe import foresee
 from envhub.evaluation.engine import Engine, OnRecord
-from envhub.evaluation.prepare import Prepared, obtain_policy, prepare
+from envhub.evaluation.prepare import Prepared, look_for_policy, prepare
 from envhub.evaluation.recorded import (
     check_policy_is_named,
     read_begun,
@@ -27,6 +27,7 @@ from envhub.evaluation.recorded import (
     with_variable_hashes,
 )
 from envhub.evaluation.request import EvalRequest, Watcher
+from envhub.offline import Missing
 from envhub.options import Processes
 from envhub.plugins import Plugins
 from envhub.records import Episode, EpisodeRecord
@@ -55,7 +56,7 @@ from envhub.wire.values import Array
 
 def start_run(request: EvalRequest, watcher: Watcher) -> Run:
     """Evaluate a policy on a benchmark, in a new run directory."""
-    source = find_source(request.ref, request.options, message=watcher.message)
+    source = _find(request, watcher)
     if request.out is not None and _is_left_over(request.out):
         return _evaluate(request, source, request.out, watcher, before=None)
     directory, parents = _make_directory(request)
@@ -135,8 +136,21 @@ def continue_run(request: EvalRequest, directory: Path, watcher: Watcher) -> Run
         if not (directory / "run.json").exists():
             create_directory(directory)  # says that it is not empty
         before = read_begun(directory)
-    source = find_source(request.ref, request.options, message=watcher.message)
+    source = _find(request, watcher)
     return _evaluate(request, source, directory, watcher, before=before)
+
+
+def _find(request: EvalRequest, watcher: Watcher) -> Source:
+    """Find the source; if it is missing where there is no network, say what else is, too."""
+    missing = Missing()
+    source = missing.try_to(
+        lambda: find_source(request.ref, request.options, message=watcher.message)
+    )
+    if source is None:
+        look_for_policy(request, None, watcher, missing)
+        missing.check()
+    assert source is not None
+    return source
 
 
 def play(
@@ -221,8 +235,10 @@ def _evaluate_in(
     files = _identify(source, directory)
     # What is written is sealed, and the user can seal nothing that a stranger said.
     sealed = before.run_info if before is not None and is_sealed(before.info) else None
-    request = obtain_policy(request, sealed, watcher)
+    absent = Missing()
+    request = look_for_policy(request, sealed, watcher, absent)
     if before is not None:
+        absent.check()
         begun = with_variable_hashes(before.run_info, request.options.env_vars)
         before = replace(before, run_info=begun)
         seeding = request.seeding or begun.plan.seeding
@@ -236,7 +252,7 @@ def _evaluate_in(
     with closing(Journal(directory)) as journal:
         if before is None and has_records(directory):
             raise RunDirectoryError(f"Another process has begun a run in {directory}; try again.")
-        prepared = prepare(request, source, files, journal.logs, watcher)
+        prepared = prepare(request, source, files, journal.logs, watcher, absent)
         try:
             if before is not None:
                 before = replace(before, run_info=with_keys_of_today(before.run_info, prepared))
