@@ -58,8 +58,9 @@ def test_every_option_of_every_command_is_documented(name: str):
 
 
 def options(command: click.Command) -> list[str]:
-    """The long options of a command and of its subcommands."""
-    found = [opt for p in command.params for opt in p.opts if opt.startswith("--")]
+    """The long options of a command and of its subcommands, but for those that no user gives."""
+    shown = (p for p in command.params if not getattr(p, "hidden", False))
+    found = [opt for p in shown for opt in p.opts if opt.startswith("--")]
     if isinstance(command, click.Group):
         found += [opt for sub in command.commands.values() for opt in options(sub)]
     return found

@@ -52,9 +52,7 @@ _COLORS = {"passed": "green", "failed": "red", "skipped": "yellow"}
 @env_arg_option
 @timeout_option
 @debug_option
-@click.pass_context
 def command(
-    context: click.Context,
     ref: str,
     *,
     quick: bool,
@@ -98,7 +96,7 @@ def command(
         fill_card(card, report)
     click.echo(json.dumps(report.to_json(), indent=2) if as_json else _as_text(report))
     if not report.ok:
-        context.exit(ExitCode.FOUND)
+        raise click.exceptions.Exit(ExitCode.FOUND)
 
 
 def _show_progress(text: str) -> None:

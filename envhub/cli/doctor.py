@@ -1,35 +1,64 @@
 """`envhub doctor`: check this machine, and show for each problem the command that fixes it."""
 
 import json
+from importlib import util
 
 import click
 
 from envhub.cli.doctor_checks import Check, Finding, Status, all_checks
-from envhub.errors import ExitCode
+from envhub.errors import ExitCode, UsageError, printable
+from envhub.policies.providers import PLUGINS, missing_plugin
 from envhub.text import align
 
 _Results = list[tuple[Check, Finding]]
+
+_SERVERS = "envhub-servers"
 
 _COLORS = {Status.OK: "green", Status.MISSING: "yellow", Status.PROBLEM: "red"}
 
 
 @click.command("doctor")
+@click.option(
+    "--policy", metavar="URL", help="Check a policy server instead, such as ws://127.0.0.1:8000."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(context: click.Context, *, as_json: bool) -> None:
+def command(context: click.Context, *, policy: str | None, as_json: bool) -> None:
     """Check this machine and show how to fix problems.
 
     GL backends and sandboxes are tried out, each in its own process. A missing optional part is
     listed with the features that need it. The exit code is 1 only if a required check failed.
 
     \b
-    Example:
+    Examples:
         envhub doctor
+        envhub doctor --policy ws://127.0.0.1:8000
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    if policy is not None:
+        _show_server(policy, as_json=as_json)
+        return
     results = [(check, check.run()) for check in all_checks()]
     click.echo(_as_json(results) if as_json else _as_text(results))
     if _failed_required(results):
         context.exit(ExitCode.FOUND)
+
+
+def _show_server(policy: str, *, as_json: bool) -> None:
+    """Connect to a policy server, and show what it says."""
+    scheme = policy.partition(":")[0]
+    if PLUGINS.get(scheme) != _SERVERS:
+        known = ", ".join(name for name, plugin in PLUGINS.items() if plugin == _SERVERS)
+        raise UsageError(f"--policy {policy!r} is no policy server. The schemes are {known}.")
+    if util.find_spec("envhub_servers") is None:
+        raise missing_plugin(f"{scheme}:", _SERVERS)
+    from envhub_servers.probe import probe_server
+
+    found = {"policy": policy, **probe_server(policy)}
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    for key, value in found.items():
+        click.echo(printable(f"{key:<22} {value}"))
 
 
 def _failed_required(results: _Results) -> list[str]:

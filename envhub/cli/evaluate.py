@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
@@ -11,6 +12,7 @@ from envhub.arguments import MAX_PROCESSES
 from envhub.cli.experiment import evaluate_experiment, is_asked
 from envhub.cli.filming import film
 from envhub.cli.latencies import play_latencies, show_latencies
+from envhub.cli.live import page_beside
 from envhub.cli.options import (
     GroupedCommand,
     RenamedOption,
@@ -57,8 +59,10 @@ class _Command(GroupedCommand):
         "The policy": (
             *("--policy-arg", "--policy-python", "--policy-processes", "--ignore-conventions"),
         ),
-        "The run": ("--workers", "--continue", "--retries", "--max-errors", "--timeout"),
-        "The result": ("--video", "--require", "--json", "--quiet"),
+        "The run": (
+            *("--workers", "--continue", "--retries", "--max-errors", "--timeout", "--dry-run"),
+        ),
+        "The result": ("--watch", "--video", "--require", "--json", "--quiet"),
         "The benchmark's code": (
             *("--trust-remote-code", "--allow-unpinned", "--private", "--locked", "--sandbox"),
             *("--sandbox-allow-network", "--runtime", "--env-var"),
@@ -201,7 +205,16 @@ class _Command(GroupedCommand):
     help="Draw at most N episodes at the end, failures first and of each task in turn, and write "
     "the report.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Say what an experiment would take, and what is missing; play two probes per benchmark "
+    "that was never played.",
+)
 @require_option
+@click.option(
+    "--watch", is_flag=True, help="Serve a page on this machine that grows while the run is played."
+)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
 @json_option
@@ -219,6 +232,8 @@ def command(
     workers: int | None,
     quiet: bool,
     as_json: bool,
+    dry_run: bool,
+    watch: bool,
     videos: int | None,
     requirements: Sequence[Requirement],
     options: SourceOptions,
@@ -253,12 +268,17 @@ def command(
             quiet=quiet,
             as_json=as_json,
             options=options,
+            dry_run=dry_run,
+            watch=watch,
         )
         return
+    _refuse_dry_run(dry_run)
     watcher = make_watcher(quiet=quiet)
     if videos is not None:
         check_encoder()  # before what takes long
     context.with_resource(signals_like_ctrl_c())
+    if watch:
+        _add_page(context, watcher)
     try:
         if resume is not None:
             _refuse_changes(context, ref)
@@ -377,6 +397,17 @@ def _request(
     )
 
 
+def _refuse_dry_run(dry_run: bool) -> None:  # noqa: FBT001
+    if dry_run:
+        raise UsageError("--dry-run is for experiments: envhub eval FILE.toml --dry-run.")
+
+
+def _add_page(context: click.Context, watcher: Watcher) -> None:
+    """Have a page served from the moment the run begins to the end of the command."""
+    pages = context.with_resource(ExitStack())
+    watcher.on_start = lambda place: pages.enter_context(page_beside(place, watcher.message))
+
+
 def _watch_baseline(name: str, *, quiet: bool) -> Watcher:
     watcher = make_watcher(quiet=quiet)
     watcher.progress(f"Playing {name} in the same episodes, as a baseline.")
@@ -387,7 +418,7 @@ def _refuse_changes(context: click.Context, ref: str | None) -> None:
     """Refuse options that --resume cannot change: all but speed, output, consent and secrets."""
     changeable = {
         *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code"),
-        *("requirements", "videos", "policy_processes"),
+        *("requirements", "videos", "policy_processes", "watch"),
         "env_vars",
     }
     for name in context.params:

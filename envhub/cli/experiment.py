@@ -1,19 +1,25 @@
 """`envhub eval FILE.toml`: play an experiment, and print its matrix."""
 
+import json
 import signal
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
 import click
 
+from envhub.cli.live import page_beside
 from envhub.cli.matrix import read_matrix, show_matrix
 from envhub.cli.output import echo_error
+from envhub.cli.progress import Watcher as SingleWatcher
 from envhub.cli.progress import clock
 from envhub.errors import EnvHubError, ExitCode, RunDirectoryError, UsageError, printable
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.experiment import Played, new_directory, play_experiment
+from envhub.evaluation.forecast import Forecast, forecast
 from envhub.options import SourceOptions
 from envhub.records import EpisodeRecord
 from envhub.results.experiment import (
@@ -24,7 +30,7 @@ from envhub.results.experiment import (
     read_experiment_file,
 )
 from envhub.results.run import Run
-from envhub.text import pluralize
+from envhub.text import align, pluralize
 
 _ALLOWED = {
     *("ref", "resume", "continuing", "out", "workers", "quiet", "as_json", "options", "dry_run"),
@@ -52,15 +58,24 @@ def evaluate_experiment(
     quiet: bool,
     as_json: bool,
     options: SourceOptions,
+    dry_run: bool,
+    watch: bool,
 ) -> None:
-    """Play an experiment, and print its matrix.
+    """Play an experiment, and print its matrix; or say what it would take.
 
     Raises:
         UsageError: The file describes no experiment, or an option belongs in it.
     """
     _refuse_options(context)
+    if dry_run:
+        _foresee(context, ref, resume, workers, options, quiet=quiet, as_json=as_json)
+        return
     experiment = _open(ref, resume, out, continuing=continuing)
     onlooker = Watcher(experiment, quiet=quiet)
+    if watch:
+        pages = context.with_resource(ExitStack())
+        page = page_beside(experiment.directory, lambda text: onlooker.message(None, text))
+        onlooker.on_start = lambda: pages.enter_context(page)
     before = signal.signal(signal.SIGINT, onlooker.interrupt)
     try:
         played = play_experiment(experiment, options, onlooker, workers=workers)
@@ -82,6 +97,63 @@ def evaluate_experiment(
         _show_resume(experiment)
         context.exit(ExitCode.INTERRUPTED)
     context.exit(_code(played))
+
+
+def _foresee(
+    context: click.Context,
+    ref: str | None,
+    resume: Path | None,
+    workers: int | None,
+    options: SourceOptions,
+    *,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Print what an experiment would take; ends with 3 if consent is missing."""
+    around = Path("runs") if resume is None else resume
+    if resume is None:
+        experiment = read_experiment_file(Path(str(ref)), around)
+    else:
+        experiment = open_experiment(resume)
+    watcher = SingleWatcher(quiet=True)
+    if not quiet:
+        echo_error("Looking at benchmarks; those that were never played get two probes each.")
+    try:
+        found = forecast(experiment, options, workers, watcher, around)
+    finally:
+        watcher.finish()
+    if as_json:
+        totals = {"episodes": found.episodes, "seconds": found.seconds, "disk": found.disk}
+        click.echo(json.dumps(asdict(found) | totals, indent=2))
+    else:
+        click.echo(printable("\n".join(_forecast_lines(found))))
+    if found.refused:
+        context.exit(ExitCode.REFUSED)
+    context.exit(ExitCode.FOUND if found.problems else ExitCode.DONE)
+
+
+def _forecast_lines(found: Forecast) -> list[str]:
+    rows = [("", "cells", "episodes", "per episode", "")]
+    for column in found.columns:
+        seconds = "?" if column.seconds is None else f"{column.seconds:.2f} s"
+        count = "?" if column.episodes is None else f"{column.episodes:,}"
+        said = column.source or "nothing is known before its code may run"
+        rows.append((column.benchmark, str(column.cells), count, seconds, said))
+    time = (
+        "?" if found.seconds is None else f"about {clock(found.seconds)}, and the start of workers"
+    )
+    disk = "?" if found.disk is None else f"about {found.disk / 2**20:,.1f} MB"
+    lines = [*align(rows, right=(1, 2, 3)), ""]
+    lines += [f"Workers: {found.workers}", f"Time: {time}", f"Disk: {disk}"]
+    for title, listed in (
+        ("Runtimes to build", found.builds),
+        ("Downloads", found.downloads),
+        ("Consent that is missing", found.refused),
+        ("Problems", found.problems),
+    ):
+        lines.append(f"{title}: {'none' if not listed else ''}".rstrip())
+        lines += [f"  {text}" for text in listed]
+    return lines
 
 
 def _open(
@@ -140,6 +212,8 @@ class Watcher:
 
     def __init__(self, experiment: Experiment, *, quiet: bool) -> None:
         self.stopping = False
+        self.on_start: Callable[[], object] = lambda: None
+        """Called when the first cell begins to play."""
         self._experiment = experiment
         self._quiet = quiet
         self._announced = self._stopped = False
@@ -153,6 +227,8 @@ class Watcher:
 
     def began(self, cell: Cell, run: Run, engine: Engine, before: int) -> None:
         """Note that a cell plays."""
+        if not self._done:  # cells are prepared one after another
+            self.on_start()
         self._engines[cell] = engine
         self._planned[cell] = len(run.run_info.numbers)
         self._done[cell] = before

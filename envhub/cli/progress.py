@@ -6,8 +6,9 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from statistics import mean
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ class Watcher:
 
     def __init__(self, *, quiet: bool) -> None:
         self.run: Run | None = None
+        self.on_start: Callable[[Path], None] = lambda _: None
+        """Called with the run's directory when its engine is about to run."""
         self.interrupted = False
         self._quiet = quiet
         self.engine: Engine | None = None
@@ -56,6 +59,7 @@ class Watcher:
             self._judge(record)
         self._began = self._shown = time.monotonic()
         signal.signal(signal.SIGINT, self._interrupt)
+        self.on_start(run.directory)
         self.begin()
 
     def recorded(self, record: EpisodeRecord) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from envhub.cli.filming import film
+from envhub.cli.live import serve
 from envhub.cli.options import WholeNumber, debug_option, json_option, local_path, rerun_options
 from envhub.cli.output import echo_error
 from envhub.errors import UsageError, printable
@@ -39,6 +40,12 @@ from envhub.results.videos import MAX_FRAMES, choose_episodes
     help="Draw every so many steps.",
 )
 @click.option("--open", "open_it", is_flag=True, help="Open it in the browser.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Serve a page on this machine that grows while a run or an experiment is played.",
+)
+@click.option("--parent", type=int, hidden=True)
 @rerun_options
 @json_option
 @debug_option
@@ -50,6 +57,8 @@ def command(
     videos: str,
     every: int | None,
     open_it: bool,
+    watch: bool,
+    parent: int | None,
     options: RerunOptions,
     as_json: bool,
 ) -> None:
@@ -65,7 +74,13 @@ def command(
         envhub report result --videos some
         envhub report baseline mine --out comparison.html
         envhub report runs
+        envhub report runs/my_env-20260101-120000 --watch
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    if watch:
+        if other is not None or out is not None or videos != "none" or as_json:
+            raise UsageError("--watch serves the page of one run: it takes --open alone.")
+        serve(directory, open_it=open_it, parent=parent)
+        return
     if videos != "none":
         if other is not None or holds_runs(directory):
             raise UsageError("--videos draws the episodes of one run: name that run alone.")

@@ -15,6 +15,8 @@ from envhub.records import EpisodeError
 from envhub.results import table
 from envhub.results.attestations import Attestation, read_attestations
 from envhub.results.baselines import Baseline, read_baselines
+from envhub.results.evidence import describe_evidence
+from envhub.results.experiment_text import write_toml
 from envhub.results.paste import (
     describe_overridden,
     describe_parts,
@@ -31,9 +33,12 @@ from envhub.text import pluralize
 @click.command("show")
 @click.argument("directory", metavar="RUN", callback=local_path)
 @require_option
+@click.option("--toml", is_flag=True, help="Print the run as an experiment's file, to repeat it.")
 @json_option
 @debug_option
-def command(directory: Path, *, requirements: Sequence[Requirement], as_json: bool) -> None:
+def command(
+    directory: Path, *, requirements: Sequence[Requirement], toml: bool, as_json: bool
+) -> None:
     """Print the results of a run: the table and the line of `envhub eval`.
 
     RUN is the run's directory. It is only read, also while another process writes to it.
@@ -43,7 +48,11 @@ def command(directory: Path, *, requirements: Sequence[Requirement], as_json: bo
         envhub show runs/my_env-20260101-120000
         envhub show result --json
         envhub show result --require 'rate>=0.9' --require 'near.ci_low>=0.8'
+        envhub show result --toml > experiment.toml
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    if toml:
+        click.echo(write_toml(open_run(directory).run_info))
+        return
     run = open_run(directory).keep_records()
     show_run(run, as_json=as_json)
     check_requirements(requirements, run)
@@ -77,6 +86,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "instructions": run.run_info.plan.instructions,
             "policy_instructions": run.run_info.policy.instructions,
             "line": line,
+            "evidence": describe_evidence(run.run_info, summary),
             **to_json(summary),
             "attestations": [_attestation(each) for each in read_attestations(run.directory)],
             "baselines": [_baseline(baseline) for baseline in read_baselines(run)],
@@ -85,6 +95,8 @@ def show_run(run: Run, *, as_json: bool) -> None:
         return
     click.echo(printable(header(run.run_info, summary)))
     click.echo(render(summary))
+    for sentence in describe_evidence(run.run_info, summary):
+        click.echo(f"\n{sentence}")
     for text in _first_errors(run):
         echo_error(printable(text))
     if (parts := describe_parts(run.run_info)) is not None:

@@ -12,7 +12,10 @@ from envhub.run_info import ProvidedInfo
 
 GROUP = "envhub.policy_providers"
 """The entry-point group: name = scheme, value = a function as `policies.provider` says."""
-_SERVERS = ("ws", "wss", "openpi+ws", "openpi+wss")
+_SERVERS = (
+    *("ws", "wss", "openpi+ws", "openpi+wss", "roboarena+ws", "roboarena+wss", "vllm+ws"),
+    *("vllm+wss", "vla-eval+ws", "vla-eval+wss", "gr00t+tcp"),
+)
 PLUGINS = {"lerobot": "envhub-lerobot", **dict.fromkeys(_SERVERS, "envhub-servers")}
 """The providers of EnvHub's own plugins, which need not be installed."""
 

@@ -92,7 +92,7 @@ class TestCommand:
         assert result.exit_code == 0
 
     def test_help_has_an_example(self):
-        assert "Example:\n      envhub doctor\n" in CliRunner().invoke(command, ["--help"]).stdout
+        assert "Examples:\n      envhub doctor\n" in CliRunner().invoke(command, ["--help"]).stdout
 
 
 def test_as_a_process():

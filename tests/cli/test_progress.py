@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.episodes import env_error, lost, policy_error, silent, won
 from support.processes import wait_until
-from support.run_json import info_of
+from support.run_json import changed, info_of
 from support.run_tools import ENVHUB, WALK, WALKERS, outcomes, variables
 
 from envhub.cli.progress import LiveWatcher, Watcher, clock, make_watcher
@@ -44,7 +44,9 @@ def watcher():
         retries=0,
     )
     engine = Engine(job, lambda record, actions, steps: None)
-    made.started(Run.of(Path("runs/x"), info_of()), plan, engine, [won(), lost()])
+    made.started(
+        Run.of(Path("runs/x"), info_of(changed("plan.episodes", 4))), plan, engine, [won(), lost()]
+    )
     yield made
     signal.signal(signal.SIGINT, before)
 

@@ -51,7 +51,8 @@ def test_what_run_json_says(out, tmp_path):
     assert run.info == said
     assert list(said) == [
         *("format", "envhub", "created", "benchmark", "plan", "policy", "conventions", "runtime"),
-        *("machine", "protection", "limits", "retries", "protocol", "seal"),
+        *("machine", "protection", "limits", "retries", "protocol"),
+        *("reproducible", "shard", "parts", "machines", "seal"),
     ]
     assert (said["format"], said["envhub"]) == (2, envhub.__version__)
     benchmark = said["benchmark"]
@@ -67,8 +68,15 @@ def test_what_run_json_says(out, tmp_path):
         "instructions": {},
         "reuse": "reset",
         "tasks": {
-            name: {"horizon": 4, "success": "once", "init_states": 0} for name in ("far", "near")
+            name: {
+                "horizon": 4,
+                "success": "once",
+                "init_states": 0,
+                "description": f"walk {name}",
+            }
+            for name in ("far", "near")
         },
+        "latency": None,
     }
     policy = said["policy"]
     assert (policy["kind"], policy["ref"]) == ("file", f"{tmp_path}/mine.py")

@@ -210,3 +210,47 @@ def test_from_python_with_a_policy_object(tmp_path):
     with pytest.raises(UsageError, match="No policy is called 'stil'"):
         experiment(path, out=out, resume=True, objects={"stil": Still()})
     assert not descendants(os.getpid())
+
+
+def test_a_dry_run_says_what_is_known_and_what_is_missing_and_plays_no_cell(tmp_path):
+    commit = "a" * 40
+    text = (
+        FILE
+        + f"""
+        [benchmarks.hub]
+        ref = "me/env@{commit}"
+        [policies.gone]
+        policy = "./gone.py"
+        """
+    )
+    path = write(tmp_path, text)
+    answer = envhub("eval", path, "--dry-run", "--workers", "3", "--json", cwd=tmp_path)
+    assert answer.code == 3, answer
+    found = json.loads(answer.out)
+    columns = {column["benchmark"]: column for column in found["columns"]}
+    assert (found["cells"], found["workers"], found["episodes"]) == (12, 3, None)
+    assert (columns["walk"]["episodes"], columns["hub"]["episodes"]) == (36, None)
+    assert columns["walk"]["source"] == "from 2 probes with expert"
+    assert columns["walk"]["seconds"] > 0
+    assert commit in found["downloads"][0]
+    assert "--trust-remote-code" in found["refused"][0]
+    assert "gone.py does not exist" in found["problems"][0]
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["sweep.toml"]
+    refused = envhub("eval", WALK, "--dry-run", cwd=tmp_path)
+    assert (refused.code, "--dry-run is for experiments" in refused.err) == (2, True)
+
+
+def test_a_run_becomes_the_file_of_an_experiment(tmp_path):
+    words = ("--policy", f"{WALKERS}:noisy", "--task", "near", "--episodes", 1, "--seed", 5)
+    more = ("--env-arg", "picture=gray", "--max-steps", 3, "--out", tmp_path / "run", "--quiet")
+    assert envhub("eval", WALK, *words, *more).code == 0
+    text = envhub("show", tmp_path / "run", "--toml").out
+    answer = envhub("eval", write(tmp_path, text), "--out", tmp_path / "out", "--json")
+    assert answer.code == 0, answer
+    (cell,) = json.loads(answer.out)["cells"]
+    assert outcomes(Path(cell["runs"][0])) == outcomes(tmp_path / "run")
+    protocols = [
+        json.loads((place / "run.json").read_text())["protocol"]
+        for place in (tmp_path / "run", Path(cell["runs"][0]))
+    ]
+    assert protocols[0] == protocols[1]

@@ -107,6 +107,7 @@ def test_a_policy_object_runs_here(out):
         "batch": 1,
         "placement": "process",
         "about": {},
+        "instructions": {},
         "latency": run.info["policy"]["latency"],
         "outliers": [],
         "runtime": None,

@@ -10,6 +10,7 @@ import pytest
 from support.sandboxes import ROOT
 
 import envhub
+from envhub.directories import locked
 from envhub.sandbox import filesystem
 
 PACKAGE = Path(envhub.__file__).parent
@@ -172,6 +173,19 @@ class TestFiles:
         *secrets, own = found
         assert set(secrets) <= {"FileNotFoundError", "PermissionError"}, secrets
         assert own.startswith("home = ")
+
+    def test_locks_beside_what_is_shown(self, sandbox):
+        """Whoever held one would keep every command from building that directory."""
+        with locked(sandbox.shown):
+            pass
+        lock = sandbox.shown.parent / ".shown.lock"
+        assert lock.exists()
+        program = """if True:
+            import fcntl
+            result = attempt(lambda: fcntl.flock(open(given), fcntl.LOCK_EX | fcntl.LOCK_NB))
+        """
+        answer = sandbox.run(program, given=str(lock))
+        assert answer in ("FileNotFoundError", "PermissionError")
 
     def test_home_is_the_scratch_directory(self, sandbox):
         program = "from pathlib import Path; result = [str(Path.home()), str(Path.cwd())]"

@@ -80,6 +80,143 @@ def openpi(
     return handle
 
 
+def roboarena(answer: Callable[[dict[Any, Any]], Any], resets: list[Any]) -> Handler:
+    """RoboArena's handler: its config; arrays for `infer`, a text for `reset`."""
+
+    def handle(link: ServerConnection) -> None:
+        config = {"image_resolution": (180, 320), "needs_session_id": True, "n_external_cameras": 1}
+        link.send(pack(config))
+        try:
+            while True:
+                request = unpack(link.recv())
+                if request.pop("endpoint") == "reset":
+                    resets.append(request["session_id"])
+                    link.send("reset successful")
+                    continue
+                try:
+                    link.send(pack(answer(request)))
+                except Exception:
+                    link.send(traceback.format_exc())
+                    link.close(1011, "Internal server error.")
+                    return
+        except ConnectionClosed:
+            return
+
+    return handle
+
+
+def vllm(answer: Callable[[dict[Any, Any]], Any], idle: float = 30.0) -> Handler:
+    """vllm-omni's handler: errors are maps, and who is idle is left."""
+
+    def handle(link: ServerConnection) -> None:
+        link.send(pack({"model": "steer", "action_horizon": 4}))
+        try:
+            while True:
+                request = unpack(link.recv(timeout=idle))
+                request.pop("endpoint", "infer")
+                try:
+                    link.send(pack(answer(request)))
+                except Exception as exc:
+                    link.send(pack({"type": "error", "message": f"inference failed: {exc}"}))
+        except TimeoutError:
+            link.close(1000, "idle")
+        except ConnectionClosed:
+            return
+
+    return handle
+
+
+def vla_eval(answer: Callable[[dict[Any, Any]], Any], seen: list[str]) -> Handler:
+    """vla-eval's handler: envelopes, with arrays whose marks are texts."""
+
+    def encode_text(value: Any) -> Any:
+        return {
+            "__ndarray__": True,
+            "data": value.tobytes(),
+            "dtype": value.dtype.str,
+            "shape": list(value.shape),
+        }
+
+    def decode_text(found: dict[Any, Any]) -> Any:
+        if "__ndarray__" in found:
+            return np.frombuffer(found["data"], found["dtype"]).reshape(found["shape"])
+        return found
+
+    def handle(link: ServerConnection) -> None:
+        def say(kind: str, payload: Any, seq: int) -> None:
+            message = {"type": kind, "payload": payload, "seq": seq, "timestamp": time.time()}
+            link.send(msgpack.packb(message, default=encode_text))
+
+        try:
+            for message in link:
+                said = msgpack.unpackb(message, object_hook=decode_text)
+                seen.append(said["type"])
+                if said["type"] == "hello":
+                    say("hello", {"harness_version": "0.8.0", "protocol_version": 1}, said["seq"])
+                elif said["type"] == "observation":
+                    try:
+                        say("action", answer(said["payload"]), said["seq"])
+                    except Exception as exc:
+                        say("error", {"error": f"observation_failed: {exc}"}, said["seq"])
+        except ConnectionClosed:
+            return
+
+    return handle
+
+
+def encode_gr00t(value: Any) -> Any:
+    kind = {b"nd": True, b"type": value.dtype.str, b"kind": b"", b"shape": value.shape}
+    return {**kind, b"data": value.tobytes()}
+
+
+def decode_gr00t(found: dict[Any, Any]) -> Any:
+    if b"nd" in found:
+        return np.frombuffer(found[b"data"], found[b"type"]).reshape(found[b"shape"])
+    return found
+
+
+@contextmanager
+def serving_gr00t(answer: Callable[[Any], Any], token: str | None = None) -> Iterator[int]:
+    """GR00T's service: a REP socket with endpoints; gives the port."""
+    import zmq
+
+    context = zmq.Context()
+    replies = context.socket(zmq.REP)
+    port = replies.bind_to_random_port("tcp://127.0.0.1")
+    ended = threading.Event()
+    config = {"__ModalityConfig_class__": True, "as_json": {"modality_keys": ["arm", "gripper"]}}
+
+    def handle(request: Any) -> Any:
+        if token is not None and request.get("api_token") != token:
+            return {"error": "Unauthorized: Invalid API token"}
+        endpoint = request.get("endpoint", "get_action")
+        if endpoint == "get_modality_config":
+            return {"action": config}
+        if endpoint == "reset":
+            return dict(request["data"])
+        return [answer(request["data"]["observation"]), {}]
+
+    def serve_all() -> None:
+        while not ended.is_set():
+            if not replies.poll(50):
+                continue
+            try:
+                said = handle(msgpack.unpackb(replies.recv(), object_hook=decode_gr00t))
+            except Exception as exc:
+                said = {"error": str(exc)}
+            replies.send(msgpack.packb(said, default=encode_gr00t))
+
+    thread = threading.Thread(target=serve_all)
+    thread.start()
+    try:
+        yield port
+    finally:
+        ended.set()
+        thread.join()
+        replies.close(0)
+        context.term()
+
+
 def _health(link: ServerConnection, request: Any) -> Any:
     return link.respond(http.HTTPStatus.OK, "OK\n") if request.path == "/healthz" else None
 

@@ -9,6 +9,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ MAX_MESSAGE = 64 * 2**20
 """Bytes of a message: vllm-omni's limit, the largest of all."""
 MAX_PARTS = 100_000
 """Keys, values and items of a message; an array is five."""
+_SMALL = 1024
+"""Numbers of an array that is copied: a view of so few costs more."""
 _MAX_DIMS = 32
 _MAX_DEPTH = 32
 _NUMBERS = re.compile(r"[<>|=]?[biuf][1248]")
@@ -41,7 +44,7 @@ def mark_openpi(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {
             b"__ndarray__": True,
-            b"data": value.tobytes(),
+            b"data": _bytes(value),
             b"dtype": _checked(value.dtype).str,
             b"shape": value.shape,
         }
@@ -55,7 +58,7 @@ def mark_vla_eval(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {
             "__ndarray__": True,
-            "data": value.tobytes(),
+            "data": _bytes(value),
             "dtype": _checked(value.dtype).str,
             "shape": list(value.shape),
         }
@@ -70,7 +73,7 @@ def mark_gr00t(value: Any) -> Any:
             b"type": _checked(value.dtype).str,
             b"kind": b"",
             b"shape": value.shape,
-            b"data": value.tobytes(),
+            b"data": _bytes(value),
         }
     return _number(value)
 
@@ -82,7 +85,25 @@ def pack(value: Any, marks: Marks = mark_openpi) -> bytes:
         value: Plain data with arrays.
         marks: How the receiver's arrays are written.
     """
-    return msgspec.msgpack.encode(value, enc_hook=lambda found: _plain(found, marks))
+    return _encoder(marks).encode(value)
+
+
+def pack_into(buffer: bytearray, value: Any, marks: Marks = mark_openpi) -> bytearray:
+    """Write a message into memory that was used before: new memory costs more than the copy."""
+    _encoder(marks).encode_into(value, buffer)
+    return buffer
+
+
+@cache
+def _encoder(marks: Marks) -> msgspec.msgpack.Encoder:
+    return msgspec.msgpack.Encoder(enc_hook=lambda found: _plain(found, marks))
+
+
+def _bytes(array: Array) -> bytes | memoryview:
+    """Return an array's bytes, without a copy if it is large and in one piece."""
+    if array.size < _SMALL or not array.flags.c_contiguous:
+        return array.tobytes()
+    return array.reshape(-1).view(np.uint8).data
 
 
 def unpack(message: bytes, most: int = MAX_PARTS) -> Any:

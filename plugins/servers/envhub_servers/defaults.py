@@ -4,6 +4,10 @@ from collections.abc import Mapping
 
 DIALECTS: Mapping[str, tuple[int, str]] = {
     "openpi": (8000, ""),
+    "roboarena": (8000, ""),
+    "vllm": (8000, "/v1/realtime/robot/openpi"),
+    "vla-eval": (8000, ""),
+    "gr00t": (5555, ""),
 }
 """The port and the path that an address need not name, by dialect."""
 

@@ -27,7 +27,7 @@ class ServerFailed(ContractError):
 class Link(Protocol):
     """A connection that carries messages."""
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes | bytearray) -> None:
         """Send a message."""
         ...
 
@@ -37,6 +37,10 @@ class Link(Protocol):
 
     def check_silent(self) -> None:
         """Refuse a message that nobody asked for: it would be taken for the next answer."""
+        ...
+
+    def ping(self, seconds: float) -> float | None:
+        """Return the milliseconds of a round trip; None: there is no such thing."""
         ...
 
     @property
@@ -104,7 +108,7 @@ class WebSocket:
             problem = quote(str(exc)).rstrip(".")
             raise ServerFailed(f"{self._url} refuses the connection: {problem}.{advice}") from exc
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: bytes | bytearray) -> None:
         """Send a message."""
         self._call(lambda: self._socket.send(message))
 
@@ -126,6 +130,13 @@ class WebSocket:
                 f"{self._url} sent a message that nobody asked for, so its answers cannot be told "
                 "apart. Is it a server of this dialect?"
             )
+
+    def ping(self, seconds: float) -> float | None:
+        """Return the milliseconds until the server has answered a ping."""
+        began = time.monotonic()
+        if not self._call(self._socket.ping).wait(seconds):
+            return None
+        return 1000 * (time.monotonic() - began)
 
     @property
     def open(self) -> bool:

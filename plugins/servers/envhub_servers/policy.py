@@ -14,7 +14,8 @@ from envhub.wire.policy_contract import Context
 from envhub.wire.spaces import leaves
 from envhub.wire.values import Array
 from envhub_servers.address import Address, read_address
-from envhub_servers.dialects import Answer, OpenPi
+from envhub_servers.dialects import Answer, OpenPi, RoboArena, VlaEval, Vllm
+from envhub_servers.gr00t import Gr00t, ZeroMq
 from envhub_servers.keys import (
     INSTRUCTION,
     PRESETS,
@@ -31,7 +32,10 @@ _SAID = 20_000
 """Characters of a server's metadata that a run records."""
 _CONNECT = 60.0
 """Seconds until a server has to say what it is, and that a run waits for one to come back."""
-_DIALECTS: Mapping[str, Any] = {"openpi": OpenPi}
+DIALECTS: Mapping[str, type[OpenPi]] = {
+    kind.name: kind for kind in (OpenPi, RoboArena, Vllm, VlaEval, Gr00t)
+}
+"""How servers are spoken to, by name."""
 
 Episode = tuple[str, str, int]
 
@@ -73,7 +77,7 @@ def make_policy(
         ContractError: The server is not there, is another one, or does not fit.
     """
     address = read_address(transport, place, 0)
-    spoken = _DIALECTS[dialect](address.url, actions)
+    spoken = DIALECTS[dialect](address.url, actions)
     servers = Servers(address, spoken, connect)
     said = servers.first()
     try:
@@ -125,31 +129,52 @@ class Servers:
 
     def first(self) -> dict[str, Any]:
         """Connect for the first time; returns what the server says of itself."""
-        link = WebSocket(self.address, self._seconds)
+        link = self._link()
         self._said = self.dialect.greet(link, self._seconds)
         self._free.append(link)
         return self._said
 
+    def shared(self) -> Link:
+        """Return the one connection of a dialect whose requests hold all rows."""
+        if not (self._free and self._free[0].open):
+            self._free = [reach(self._connect, self._seconds)]
+        return self._free[0]
+
+    def ping(self) -> float | None:
+        """Return the milliseconds of a round trip; None: the transport has none."""
+        return self._free[0].ping(self._seconds)
+
     def begin(self, episode: Episode) -> None:
         """Give an episode a connection, waiting for a server that is being started again."""
         self.drop(episode)
+        if self.dialect.batched:
+            self._begin_together(episode)
+            return
         link = next((free for free in self._free if free.open), None)
         self._free = [free for free in self._free if free.open and free is not link]
         if link is None:
             link = reach(self._connect, self._seconds)
         session = uuid.uuid4().hex
         self._used[episode] = link, session
-        self.dialect.begin(link, session)
+        self.dialect.begin(link, session, self._seconds)
 
     def of(self, episode: Episode) -> tuple[Link, str]:
         """Return the connection and the session of an episode."""
-        return self._used[episode]
+        link, session = self._used[episode]
+        if self.dialect.outlives and not link.open:  # it was idle for too long, say
+            link = reach(self._connect, self._seconds)
+            self._used[episode] = link, session
+        return link, session
 
     def end(self, episode: Episode) -> None:
         """Take back the connection of an episode that has ended."""
         if episode not in self._used:
             return
         link, _ = self._used.pop(episode)
+        if self.dialect.batched:
+            return
+        if link.open:
+            self.dialect.end(link)
         if self.dialect.stateless and link.open:
             self._free.append(link)
         else:
@@ -162,13 +187,25 @@ class Servers:
 
     def close(self) -> None:
         """Close all connections."""
-        links = [*self._free, *(link for link, _ in self._used.values())]
+        links = {id(link): link for link in self._free}
+        links |= {id(link): link for link, _ in self._used.values()}
         self._free, self._used = [], {}
-        for link in links:
+        for link in links.values():
             link.close()
 
+    def _begin_together(self, episode: Episode) -> None:
+        """Begin an episode on the connection that all share; a reset is for all, too."""
+        link = self.shared()
+        if not self._used:
+            self.dialect.begin(link, "", self._seconds)
+        self._used[episode] = link, ""
+
+    def _link(self) -> Link:
+        kind = ZeroMq if self.address.transport == "tcp" else WebSocket
+        return kind(self.address, self._seconds)
+
     def _connect(self) -> Link:
-        link = WebSocket(self.address, self._seconds)
+        link = self._link()
         said = self.dialect.greet(link, self._seconds)
         if said_text(said) != said_text(self._said):
             link.close()
@@ -245,16 +282,9 @@ class ServedPolicy:
     def act(self, obs: Any, episodes: Sequence[Context]) -> list[Array]:
         """Ask for all rows at once, then wait for all answers."""
         keys = [_key(episode) for episode in episodes]
+        requests = [self._requested(obs, row, episode) for row, episode in enumerate(episodes)]
         try:
-            for row, episode in enumerate(episodes):
-                link, session = self._servers.of(keys[row])
-                request = self._request.of(_reader(obs, row), episode.description)
-                if self._contexts:
-                    request[CONTEXT] = _context(episode)
-                self._servers.dialect.ask(link, request, session)
-            return [
-                self._actions(self._servers.dialect.answer(self._servers.of(k)[0])) for k in keys
-            ]
+            return [self._actions(answer) for answer in self._answers(keys, requests)]
         except BaseException:
             # Answers may still come: nobody may take them for others.
             for key in keys:
@@ -272,6 +302,23 @@ class ServedPolicy:
     def take_about(self) -> dict[str, str]:
         """Return what the server says of the time that it took, so far."""
         return self._timings.take()
+
+    def _requested(self, obs: Any, row: int, episode: Context) -> dict[str, Any]:
+        request = self._request.of(_reader(obs, row), episode.description)
+        return {**request, CONTEXT: _context(episode)} if self._contexts else request
+
+    def _answers(self, keys: Sequence[Episode], requests: Sequence[dict[str, Any]]) -> list[Answer]:
+        dialect = self._servers.dialect
+        if isinstance(dialect, Gr00t):
+            link = self._servers.shared()
+            dialect.ask_together(link, requests)
+            return dialect.answers(link, len(keys))
+        links = []
+        for key, request in zip(keys, requests, strict=True):
+            link, session = self._servers.of(key)
+            dialect.ask(link, request, session)
+            links.append(link)
+        return [dialect.answer(link) for link in links]
 
     def _actions(self, answer: Answer) -> Array:
         url = self._servers.address.url
@@ -335,9 +382,8 @@ def _keys_text(
     """Return the keys: the preset's, the user's, or those that an EnvHub server asks for."""
     if keys is not None:
         return preset or keys
-    reads = own.get("reads")
-    if isinstance(reads, list) and reads and all(isinstance(key, str) for key in reads):
-        return ",".join([*(f"{key}={key}" for key in reads[:1000]), "instruction=prompt"])
+    if isinstance(own.get("keys"), str) and len(own["keys"]) <= _SAID:
+        return str(own["keys"])
     ours = ", ".join(leaf.path for leaf in leaves(space))
     raise ContractError(
         f"The server does not say what it reads: write --policy-arg keys=ours=theirs,ours=theirs, "

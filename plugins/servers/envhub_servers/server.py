@@ -110,7 +110,7 @@ class Server:
             "policy": policy.digest,
             "format": "raw" if policy.converted is None else "converted",
             "reads": [leaf.path for leaf in policy.leaves],
-            "keys": self._reading.keys,
+            "keys": self._reading.text,
             "actions": list(policy.action.shape or ()),
             "batch": policy.facts.batch,
             "conventions": dict(policy.facts.conventions),

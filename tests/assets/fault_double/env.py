@@ -137,7 +137,7 @@ def sends_nothing():
 
 def tells_no_such_success():
     frame = sys._getframe()
-    while not hasattr(frame.f_locals.get("self"), "_outcome"):
+    while not hasattr(frame.f_locals.get("self"), "_step_result"):
         frame = frame.f_back
     worker, number = frame.f_locals["self"], request().id
     STEP_RESULT.pack_into(worker._step_result, 0, number, 1.0, False, False, 7)

@@ -13,6 +13,7 @@ import pytest
 from envhub_servers.policy import make_policy
 from gymnasium import spaces
 from support.commands import envhub as run_envhub
+from support.commands import refused
 from support.paths import DOCS
 from support.policy_servers import openpi, pack, serving, steer
 
@@ -374,6 +375,20 @@ def test_without_keys_both_sides_are_listed(tmp_path):
     assert "observation/wrist_image" in answer.err
     assert "keys=libero" in answer.err
     assert "line" not in answer.err  # of a file, which would say nothing
+
+
+def test_the_doctor_shows_a_server():
+    with serving(openpi()) as port:
+        answer = run_envhub("doctor", "--policy", f"ws://127.0.0.1:{port}", "--json")
+        assert answer.code == ExitCode.DONE, answer
+        found = json.loads(answer.out)
+        assert (found["dialect"], found["metadata"]) == ("openpi", '{"model": "steer"}')
+        assert found["round trip"].endswith(" ms")
+        answer = run_envhub("doctor", "--policy", f"vla-eval+ws://127.0.0.1:{port}")
+        refused(answer, ExitCode.CONTRACT, "sent something else than a hello of vla-eval")
+    answer = run_envhub("doctor", "--policy", f"ws://127.0.0.1:{port}")
+    refused(answer, ExitCode.SOURCE, "Nothing answers at ws://127.0.0.1")
+    refused(run_envhub("doctor", "--policy", "random"), ExitCode.USAGE, "is no policy server")
 
 
 def test_without_the_plugin_nothing_is_imported():
