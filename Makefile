@@ -69,13 +69,21 @@ $(LEROBOT)/.ready: $(TORCH) .ci/lerobot.txt
 	  : > "$$packages/torchvision/_meta_registrations.py"
 	@touch $@
 
-# The newest LeRobot, for the soak: on Python 3.12, with the published torch, 5 to 6 GB.
+# The newest LeRobot, for the soak: on Python 3.12, with the published torch, 5 to 6 GB; with the
+# simulators of its own environments, without what they declare and do not need, in the versions of
+# EnvHub's plugins.
 PYTHON312 ?= python3.12
 LEROBOT_06 := .venv-lerobot-06
 $(LEROBOT_06)/.ready:
 	test -x $(LEROBOT_06)/bin/python || $(PYTHON312) -m venv $(LEROBOT_06)
-	$(LEROBOT_06)/bin/python -m pip install --quiet 'lerobot[smolvla,diffusion]==0.6.1' --editable . \
-	  --editable plugins/lerobot
+	$(LEROBOT_06)/bin/python -m pip install --quiet \
+	  'lerobot[smolvla,diffusion,evaluation,dataset]==0.6.1' --editable . \
+	  --editable plugins/lerobot --editable plugins/metaworld --editable plugins/libero \
+	  --editable plugins/lerobot_env_envhub absl-py cloudpickle easydict etils fsspec future glfw \
+	  imageio importlib_resources matplotlib numba opencv-python-headless pyopengl pyyaml scipy \
+	  termcolor
+	$(LEROBOT_06)/bin/python -m pip install --quiet --no-deps mujoco==3.3.0 metaworld==3.1.1 \
+	  hf-libero==0.1.4 robosuite==1.4.0 bddl==1.0.1
 	@touch $@
 
 ifeq ($(ENVHUB_REQUIRE_ALL),1)
@@ -124,7 +132,7 @@ pins: $(READY)
 	done
 
 bench: $(SIM)
-	@for script in intervals comparisons experiment live_page sandbox start transport lockstep chunks affinity scale hub metaworld policies libero videos servers demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+	@for script in intervals comparisons equal_policies experiment live_page sandbox start transport lockstep chunks affinity scale hub metaworld policies libero videos servers demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)

@@ -12,6 +12,8 @@ from gymnasium.vector import AutoresetMode
 
 from envhub.arguments import (
     MAX_WORKERS,
+    HubConfig,
+    as_config,
     check_choice,
     check_flag,
     check_function,
@@ -27,6 +29,7 @@ from envhub.arguments import (
     check_whole,
     check_workers,
 )
+from envhub.declarations import MAX_HORIZON
 from envhub.errors import EnvHubError, PluginError, RunDirectoryError, UnknownName, UsageError
 from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
@@ -41,6 +44,7 @@ from envhub.evaluation.run import continue_run, start_run
 from envhub.evaluation.shard import parse_shard
 from envhub.evaluation.verify import SAMPLE, Verification, VerifyRequest, verify_run
 from envhub.evaluation.videos import replay_episode
+from envhub.files import fetching_to
 from envhub.host.loading import LazySpec, describe
 from envhub.options import (
     Argument,
@@ -60,22 +64,30 @@ from envhub.seeding import Seeding
 from envhub.sources.find import find_source
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
-from envhub.vector.tasks import Tasks
+from envhub.vector.rules import Rules
 from envhub.wire.policy_contract import Policy
+from envhub.wire.tasks import Tasks
 from envhub.wire.values import Array
 
 
 def make_env(
-    ref: str | Path,
+    ref: str | Path | HubConfig,
     n_envs: int = 1,
+    use_async_envs: bool | None = None,  # noqa: FBT001 - as LeRobot's programs call it
+    hub_cache_dir: str | Path | None = None,
     *,
     suites: Iterable[str] = (),
     tasks: Iterable[str] = (),
     env_args: Mapping[str, Argument] | None = None,
+    cfg: object = None,
+    max_steps: int | None = None,
+    instructions: Mapping[str, str] | None = None,
+    end_at_success: bool = True,
+    needs: Iterable[str] | None = None,
+    format: Literal["raw", "lerobot"] = "raw",  # noqa: A002 - as policies say it
     limits: Limits | None = None,
     autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
     copy: bool = True,
-    use_async_envs: bool | None = None,
     **source: Unpack[SourceKeywords],
 ) -> dict[str, dict[str, LazyVectorEnv]]:
     """Make the environments of a benchmark, whose envs run in processes of their own.
@@ -85,17 +97,28 @@ def make_env(
 
     Args:
         ref: An installed benchmark's name, a local `./directory` or `./file.py`, or
-            `owner/repo@<commit>:env.py` on the Hub.
+            `owner/repo@<commit>:env.py` on the Hub; or a config of LeRobot's whose `hub_path` names
+            it, which is the `cfg` too.
         n_envs: The number of envs in each vector environment.
+        use_async_envs: Ignored; accepted for code that calls other libraries' `make_env`. Envs
+            always run in parallel.
+        hub_cache_dir: Where files from the Hub are kept; None: in EnvHub's cache.
         suites: Names of suites; none: the benchmark's default; `all`: every suite.
         tasks: Names of tasks; none: all tasks of the suites.
         env_args: Arguments of the benchmark's function that makes envs.
+        cfg: The argument `cfg` of the file's `make_env`: a mapping, a dataclass or a namespace.
+        max_steps: A horizon that replaces the tasks' own.
+        instructions: Texts that `task_description` is instead of the benchmark's, by task.
+        end_at_success: Whether the first success ends an episode where it does in `evaluate`: in
+            tasks that declare it so.
+        needs: The parts of observations that you read, such as `agent_pos`; what nobody reads is
+            not drawn. None: all.
+        format: `lerobot`: observations as the benchmark converts them to LeRobot's names, if it
+            does.
         limits: Seconds after which a process that does not answer is ended.
         autoreset_mode: As in Gymnasium.
         copy: Whether to copy observations out of the shared memory. If not, they change with the
             next step.
-        use_async_envs: Ignored; accepted for code that calls other libraries' `make_env`. Envs
-            always run in parallel.
         **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
             `runtime` and the others of `envhub.options.SourceKeywords`.
 
@@ -108,15 +131,31 @@ def make_env(
         ContractError: The benchmark breaks its contract.
     """
     n_envs = check_whole("n_envs", n_envs, 1, MAX_WORKERS)
+    horizon = None if max_steps is None else check_whole("max_steps", max_steps, 1, MAX_HORIZON)
+    until_success = check_flag("end_at_success", end_at_success)
+    told = check_instructions("instructions", instructions)
+    if more := [task for task, texts in told.items() if len(texts) > 1]:
+        raise UsageError(f"instructions, {more[0]!r} must be one text, not a list.")
+    parts = None if needs is None else check_names("needs", needs)
+    check_choice("format", format, ("raw", "lerobot"))
+    if parts is not None and format == "lerobot":
+        raise UsageError("needs names parts of raw observations: leave it or format out.")
+    if isinstance(ref, HubConfig):
+        ref, cfg = ref.hub_path, ref if cfg is None else cfg
     options = _source_options("make_env", source)
     given = check_values("env_args", env_args)
-    found = find_source(check_reference(ref), options)
-    spec = WorkerSpec(found, given, check_limits(limits), env_vars=options.env_vars)
+    if cfg is not None:
+        given["cfg"] = as_config("cfg", cfg)
+    with fetching_to(check_path("hub_cache_dir", hub_cache_dir)):
+        found = find_source(check_reference(ref), options)
+    spec = WorkerSpec(found, given, check_limits(limits), horizon, env_vars=options.env_vars)
     description = describe(spec, options.runtime, locked=options.locked)
     lazy = LazySpec(description, options.runtime)
-    selected = select(
-        description.benchmark, check_names("suites", suites), check_names("tasks", tasks)
-    )
+    benchmark = description.benchmark
+    for task_name in told:
+        if task_name not in benchmark.tasks():
+            raise UnknownName("task", task_name, benchmark.tasks())
+    selected = select(benchmark, check_names("suites", suites), check_names("tasks", tasks))
     return {
         suite: Tasks(
             {
@@ -126,7 +165,16 @@ def make_env(
                     task.name,
                     n_envs,
                     spaces=description.spaces.get(task.name),
-                    horizon=description.horizon(task),
+                    rules=Rules(
+                        description.horizon(task),
+                        horizon,
+                        task.init_states,
+                        instruction=next(iter(told.get(task.name, ())), None),
+                        until_success=until_success and task.success == "once",
+                        named_success=True,
+                    ),
+                    needs=parts,
+                    converted=format == "lerobot" and benchmark.lerobot is not None,
                     autoreset_mode=autoreset_mode,
                     copy=copy,
                 )

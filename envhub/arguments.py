@@ -4,9 +4,11 @@ import math
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from envhub.declarations import MAX_DESCRIPTION
 from envhub.errors import UsageError
@@ -19,6 +21,15 @@ MAX_PROCESSES = 256
 """Of a policy."""
 
 C = TypeVar("C", bound=str)
+
+
+@runtime_checkable
+class HubConfig(Protocol):
+    """A config of LeRobot's for an env on the Hub, `HubEnvConfig`, whichever version it is of."""
+
+    @property
+    def hub_path(self) -> str:
+        """The reference: `owner/repo@<commit>:env.py`."""
 
 
 def check_reference(value: object, name: str = "ref") -> str:
@@ -101,6 +112,28 @@ def check_values(name: str, value: object) -> dict[str, Argument]:
         if find_value_problem(item) is not None:
             raise _wrong(f"{name}[{key!r}]", _VALUE, item)
     return dict(value)
+
+
+def as_config(name: str, value: object) -> Argument:
+    """Return a config as data: of a mapping, a dataclass or a namespace, and of what they hold."""
+    match value:
+        case Enum():
+            return as_config(name, value.value)
+        case os.PathLike():
+            return str(os.fspath(value))
+        case list() | tuple():
+            return [as_config(f"{name}[{index}]", item) for index, item in enumerate(value)]
+        case Mapping():
+            items = {str(key): item for key, item in value.items()}
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            items = {field.name: getattr(value, field.name) for field in fields(value)}
+        case SimpleNamespace():
+            items = vars(value)
+        case _ if find_value_problem(value) is None:
+            return value  # type: ignore[return-value]
+        case _:
+            raise _wrong(name, f"{_VALUE}, or a dataclass or a namespace", value)
+    return {key: as_config(f"{name}.{key}", item) for key, item in items.items()}
 
 
 def check_instructions(name: str, value: object) -> dict[str, tuple[str, ...]]:

@@ -8,15 +8,28 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
 from envhub.errors import UsageError
 
+_fetching_to: ContextVar[Path | None] = ContextVar("fetching_to", default=None)
+
+
+@contextmanager
+def fetching_to(folder: Path | None) -> Iterator[None]:
+    """Use another cache than the user's meanwhile; None: the user's."""
+    token = _fetching_to.set(None if folder is None else folder.absolute())
+    try:
+        yield
+    finally:
+        _fetching_to.reset(token)
+
 
 def cache_home() -> Path:
     """What can be fetched or built again: `$ENVHUB_CACHE_DIR`, else the user's cache directory."""
-    return _home("ENVHUB_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
+    return _fetching_to.get() or _home("ENVHUB_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
 
 
 def config_home() -> Path:

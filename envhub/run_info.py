@@ -281,6 +281,14 @@ class PlanInfo(Info, frozen=True, kw_only=True):
         """How tasks have seeds of their own; None: they share them."""
         return None if self.seeding == "shared" else self.seeding
 
+    @property
+    def seed_groups(self) -> dict[str, str]:
+        """What tasks have in common that share their seeds, by task."""
+        shared = self.seeding == "shared"
+        return {
+            task: "" if shared else of_task.seeds_of or task for task, of_task in self.tasks.items()
+        }
+
     def seeds(self, task: str) -> Sequence[int]:
         """Return the seeds of a task's episodes, in order."""
         named = self.tasks[task].seeds_of or task

@@ -53,6 +53,7 @@ GROUPS = {
         "search": "Find benchmarks on the Hub.",
         "trust": "Review code from the Hub, and agree to run it or lock it.",
         "publish": "Upload a benchmark to the Hub and print the reference to share.",
+        "fetch": "Fetch all that an evaluation needs, for machines without a network.",
         "assets": "Fetch, list and update the files of benchmarks from Hub datasets.",
     },
     "This machine": {

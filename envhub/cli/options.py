@@ -1,6 +1,7 @@
 """Options that several commands share, and how they are parsed."""
 
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ import click
 
 from envhub.cli.output import echo_error
 from envhub.errors import UsageError, printable
+from envhub.offline import VARIABLE
 from envhub.options import Argument, Limits, SourceOptions
 from envhub.values import MAX_DEPTH, find_value_problem
 
@@ -112,6 +114,11 @@ def _note_debug(context: click.Context, _parameter: click.Parameter, value: bool
 _DEBUG = "envhub.debug"
 
 
+def _go_offline(given: bool) -> None:  # noqa: FBT001
+    if given:
+        os.environ[VARIABLE] = "1"
+
+
 def source_options(command: Command) -> Command:
     """Add the options about code from the Hub, which the command gets as one value, `options`."""
 
@@ -168,6 +175,13 @@ _SOURCE_OPTIONS = (
     ),
     click.option(
         "--allow-unpinned", is_flag=True, help="With --trust-remote-code: accept a branch too."
+    ),
+    click.option(
+        "--offline",
+        is_flag=True,
+        expose_value=False,
+        callback=lambda _ctx, _param, given: _go_offline(given),
+        help="Ask nothing of a network, and say at once what is not on this machine.",
     ),
     click.option("--private", is_flag=True, help="Use your token to read a private repository."),
     click.option("--locked", is_flag=True, help="Refuse anything that differs from envhub.lock."),

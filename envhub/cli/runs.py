@@ -87,10 +87,11 @@ def _list(directory: Path, *, must_exist: bool) -> list[RunRow]:
 def _describe(directory: Path) -> RunRow:
     try:
         run = open_run(directory)
-        overall = run.summary().overall
+        summary = run.summary()
     except RunDirectoryError as exc:
         return RunRow(str(directory), error=str(exc))
-    recorded, planned = overall.n + overall.errors, run.planned
+    overall = summary.overall
+    recorded, planned = sum(each.n + each.errors for each in summary.tasks), run.planned
     return RunRow(
         run=str(directory),
         created=run.run_info.created,

@@ -15,6 +15,7 @@ from envhub.records import EpisodeError
 from envhub.results import table
 from envhub.results.attestations import Attestation, read_attestations
 from envhub.results.baselines import Baseline, read_baselines
+from envhub.results.evidence import describe_evidence
 from envhub.results.experiment_text import write_toml
 from envhub.results.paste import (
     describe_overridden,
@@ -85,6 +86,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "instructions": run.run_info.plan.instructions,
             "policy_instructions": run.run_info.policy.instructions,
             "line": line,
+            "evidence": describe_evidence(run.run_info, summary),
             **to_json(summary),
             "attestations": [_attestation(each) for each in read_attestations(run.directory)],
             "baselines": [_baseline(baseline) for baseline in read_baselines(run)],
@@ -93,6 +95,8 @@ def show_run(run: Run, *, as_json: bool) -> None:
         return
     click.echo(printable(header(run.run_info, summary)))
     click.echo(render(summary))
+    for sentence in describe_evidence(run.run_info, summary):
+        click.echo(f"\n{sentence}")
     for text in _first_errors(run):
         echo_error(printable(text))
     if (parts := describe_parts(run.run_info)) is not None:

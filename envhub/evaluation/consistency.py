@@ -13,6 +13,7 @@ from envhub.evaluation.outcome import Outcome
 from envhub.records import EpisodeRecord
 from envhub.results import format1
 from envhub.results.arrays import Arrays
+from envhub.results.former import former_summary, is_former
 from envhub.results.journal import parse_json, read_json, read_lines
 from envhub.results.run import Run
 from envhub.results.summary import to_json
@@ -141,7 +142,10 @@ def _summary(run: Run) -> Iterator[str]:
     except ValueError as exc:
         yield f"summary.json cannot be read: {exc}."
         return
-    due = json.loads(json.dumps(to_json(run.summary())))
+    due = to_json(run.summary())
+    if is_former(content):
+        due = former_summary(run.records(), run.suites)
+    due = json.loads(json.dumps(due))
     if content != due:
         parts = [
             key for key in due if not isinstance(content, dict) or content.get(key) != due[key]

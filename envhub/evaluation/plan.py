@@ -221,7 +221,9 @@ def _suites(benchmark: Benchmark, named: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(benchmark.suites)
     for name in named:
         if name not in benchmark.suites:
-            raise UnknownName("suite", name, {*benchmark.suites, EVERY})
+            suites = [*benchmark.suites, EVERY]
+            advice = f"The suites are {', '.join(suites)}." if len(suites) <= 12 else ""
+            raise UnknownName("suite", name, suites, advice=advice)
     return named or benchmark.default or tuple(benchmark.suites)
 
 

@@ -22,6 +22,7 @@ from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.machine import resources
 from envhub.machine.cuda_devices import policy_devices
+from envhub.offline import Missing, is_offline
 from envhub.policies.find import find_policy
 from envhub.policies.interpreter import AskedInterpreter, PolicyRuntime
 from envhub.policies.kinds import BUILTIN, Builtin, InProgram, OfBenchmark, PolicyKind, no_process
@@ -119,12 +120,26 @@ def obtain_policy(request: EvalRequest, before: RunInfo | None, watcher: Watcher
     return replace(request, policy=request.policy.obtain(wanted))
 
 
+def look_for_policy(
+    request: EvalRequest, before: RunInfo | None, watcher: Watcher, missing: Missing
+) -> EvalRequest:
+    """Obtain the policy, or note what is missing of it where there is no network."""
+    found = missing.try_to(lambda: obtain_policy(request, before, watcher))
+    if found is None:
+        return request
+    if is_offline() and not isinstance(found.policy, Builtin | OfBenchmark | InProgram):
+        asked = AskedInterpreter(request.policy_python, request.workers == 0, watcher.progress)
+        missing.try_to(lambda: found.policy.interpreter(asked))
+    return found
+
+
 def prepare(
     request: EvalRequest,
     source: Source,
     files: Mapping[str, Any],
     logs: Path,
     watcher: Watcher,
+    missing: Missing | None = None,
 ) -> Prepared:
     """Load the benchmark, plan its episodes and find the policy.
 
@@ -134,6 +149,7 @@ def prepare(
         files: The identity of the source, from `sources.fingerprint.identify`.
         logs: Where the output of workers goes.
         watcher: Receives messages.
+        missing: What is missing already, where there is no network.
 
     Raises:
         UsageError: A suite, task or policy does not exist.
@@ -156,6 +172,7 @@ def prepare(
         name="worker 0",
         log=logs / "worker-0.log",
         inline=request.workers == 0,
+        missing=missing,
         message=watcher.message,
         progress=watcher.progress,
     )

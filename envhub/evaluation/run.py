@@ -16,7 +16,7 @@ from envhub.errors import ConventionsDiffer, RunDirectoryError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.describe import foresee
 from envhub.evaluation.engine import Engine, OnRecord
-from envhub.evaluation.prepare import Prepared, obtain_policy, prepare
+from envhub.evaluation.prepare import Prepared, look_for_policy, prepare
 from envhub.evaluation.recorded import (
     check_policy_is_named,
     read_begun,
@@ -27,6 +27,7 @@ from envhub.evaluation.recorded import (
     with_variable_hashes,
 )
 from envhub.evaluation.request import EvalRequest, Watcher
+from envhub.offline import Missing
 from envhub.options import Processes
 from envhub.plugins import Plugins
 from envhub.records import Episode, EpisodeRecord
@@ -42,6 +43,7 @@ from envhub.results.journal import (
     is_vacant,
 )
 from envhub.results.latency import Latency
+from envhub.results.questions import count_question, questions_path
 from envhub.results.run import Run
 from envhub.results.seal import check_key, is_sealed, key_path, make_seal
 from envhub.results.summary import to_json
@@ -54,7 +56,7 @@ from envhub.wire.values import Array
 
 def start_run(request: EvalRequest, watcher: Watcher) -> Run:
     """Evaluate a policy on a benchmark, in a new run directory."""
-    source = find_source(request.ref, request.options, message=watcher.message)
+    source = _find(request, watcher)
     if request.out is not None and _is_left_over(request.out):
         return _evaluate(request, source, request.out, watcher, before=None)
     directory, parents = _make_directory(request)
@@ -134,8 +136,21 @@ def continue_run(request: EvalRequest, directory: Path, watcher: Watcher) -> Run
         if not (directory / "run.json").exists():
             create_directory(directory)  # says that it is not empty
         before = read_begun(directory)
-    source = find_source(request.ref, request.options, message=watcher.message)
+    source = _find(request, watcher)
     return _evaluate(request, source, directory, watcher, before=before)
+
+
+def _find(request: EvalRequest, watcher: Watcher) -> Source:
+    """Find the source; if it is missing where there is no network, say what else is, too."""
+    missing = Missing()
+    source = missing.try_to(
+        lambda: find_source(request.ref, request.options, message=watcher.message)
+    )
+    if source is None:
+        look_for_policy(request, None, watcher, missing)
+        missing.check()
+    assert source is not None
+    return source
 
 
 def play(
@@ -220,8 +235,10 @@ def _evaluate_in(
     files = _identify(source, directory)
     # What is written is sealed, and the user can seal nothing that a stranger said.
     sealed = before.run_info if before is not None and is_sealed(before.info) else None
-    request = obtain_policy(request, sealed, watcher)
+    absent = Missing()
+    request = look_for_policy(request, sealed, watcher, absent)
     if before is not None:
+        absent.check()
         begun = with_variable_hashes(before.run_info, request.options.env_vars)
         before = replace(before, run_info=begun)
         seeding = request.seeding or begun.plan.seeding
@@ -235,7 +252,7 @@ def _evaluate_in(
     with closing(Journal(directory)) as journal:
         if before is None and has_records(directory):
             raise RunDirectoryError(f"Another process has begun a run in {directory}; try again.")
-        prepared = prepare(request, source, files, journal.logs, watcher)
+        prepared = prepare(request, source, files, journal.logs, watcher, absent)
         try:
             if before is not None:
                 before = replace(before, run_info=with_keys_of_today(before.run_info, prepared))
@@ -303,6 +320,7 @@ def _play_and_record(
 ) -> Run:
     engine: Engine | None = None
     remarks: list[str] = []
+    counted = bool(before)
 
     def on_poll() -> None:
         for remark in engine.runners.remarks if engine is not None else ():
@@ -319,7 +337,11 @@ def _play_and_record(
         watcher.started(run, prepared.plan, started, before)
 
     def on_record(record: EpisodeRecord, actions: Array | None, steps: Array | None) -> None:
+        nonlocal counted
         journal.append(record, actions, steps)
+        if not counted:
+            counted = True
+            _count(run.run_info, watcher)
         watcher.recorded(record)
         for problem in plugins.episode_finished(run, record):
             watcher.warning(problem)
@@ -338,6 +360,20 @@ def _play_and_record(
         if engine is not None:
             run = _finish(journal, run, engine, plugins, watcher)
     return run
+
+
+def _count(info: RunInfo, watcher: Watcher) -> None:
+    """Count a run whose first episode has ended, and tell how often its question was asked."""
+    try:
+        asked = count_question(info)
+    except OSError as exc:
+        place = questions_path()
+        watcher.message(
+            f"{place} cannot be kept, so the runs of this question are not counted: {exc.strerror}."
+        )
+        return
+    if asked is not None and asked.runs > 1:
+        watcher.message(str(asked))
 
 
 def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watcher: Watcher) -> Run:

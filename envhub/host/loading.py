@@ -20,6 +20,7 @@ from envhub.errors import (
 )
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
+from envhub.offline import Missing
 from envhub.options import RuntimeChoice
 from envhub.runtime.provision import provision
 from envhub.sandbox.variables import check_variables
@@ -132,6 +133,7 @@ def start_loaded_worker(
     log: Path | None = None,
     inline: bool = False,
     spaces: bool = False,
+    missing: Missing | None = None,
     message: Say = lambda _: None,
     progress: Say = lambda _: None,
 ) -> LoadedWorker:
@@ -149,6 +151,7 @@ def start_loaded_worker(
         log: A file for the beginning of the worker's output.
         inline: Whether to run the worker in this process.
         spaces: Whether to ask which spaces the tasks declare.
+        missing: What is missing already, where there is no network.
         message: Receives messages that the user should see.
         progress: Receives messages about work that takes long.
 
@@ -162,15 +165,24 @@ def start_loaded_worker(
         provision, spec.source, choice, inline=inline, message=message, progress=progress
     )
     load = partial(_load, name=name, log=log, inline=inline, spaces=spaces)
-    worker = load(replace(spec, interpreter=choose(locked=locked)))
+    missing = missing or Missing()
+    first = missing.try_to(lambda: choose(locked=locked))
+    if first is None or not isinstance(spec.source, PluginSource):
+        missing.check()
+    assert first is not None
+    worker = load(replace(spec, interpreter=first))
     if not isinstance(spec.source, PluginSource):
         return replace(worker, spec=replace(worker.spec, declared=worker.loaded.benchmark))
     try:
-        assets = find_assets(worker.loaded.benchmark, spec.env_args, progress)
-        interpreter = choose(worker.loaded.benchmark)
+        benchmark = worker.loaded.benchmark
+        assets = missing.try_to(lambda: find_assets(benchmark, spec.env_args, progress))
+        interpreter = missing.try_to(lambda: choose(benchmark))
+        missing.check()
     except BaseException:
         _end(worker)
         raise
+    assert interpreter is not None
+    assert assets is not None
     if interpreter.kind != "isolated" and not assets:
         return replace(worker, spec=replace(spec, interpreter=interpreter))
     _end(worker)

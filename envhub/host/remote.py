@@ -116,10 +116,17 @@ class RemoteEnv:
         self.worker.subject = _name(spec.source)
         self.worker.ask(request, self._limits.start, "loading")
 
-    def open(self, suite: str, task: str) -> None:
-        """Make the env of a task; the worker closes the one before."""
+    def open(self, suite: str, task: str, needs: Observe = None) -> None:
+        """Make the env of a task; the worker closes the one before.
+
+        Args:
+            suite: The suite of the task.
+            task: The name of the task.
+            needs: The parts of its observations that are read; the others are left out.
+        """
         self.worker.subject = f"task {task!r}"
-        self.worker.ask(Open(self._next(), suite, task), self._limits.start, "making the env")
+        request = Open(self._next(), suite, task, needs)
+        self.worker.ask(request, self._limits.start, "making the env")
 
     def attach(self, memory: int, rows: int, row: int) -> None:
         """Share memory in which this env has a row."""

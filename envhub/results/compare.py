@@ -8,19 +8,23 @@ from typing import Literal
 
 from envhub.errors import UsageError
 from envhub.records import EpisodeRecord
+from envhub.results.columns import Groups, column_sums, find_columns
 from envhub.results.comparable import check_comparable
 from envhub.results.paired import (
     Pairs,
     difference_interval,
     exact_conditional,
     fisher,
+    flip_signs,
     holm,
     mcnemar,
     newcombe,
+    permute,
     sign_flip,
     welch,
 )
 from envhub.results.run import Run, open_run
+from envhub.results.summary import repeat_key
 from envhub.text import pluralize
 
 ALPHA = 0.05
@@ -51,6 +55,8 @@ class TaskComparison:
     lost_a: int = 0
     """Episodes of A that were not played, or failed so; only where the runs are not paired."""
     lost_b: int = 0
+    repeats: int = 0
+    """Pairs, or episodes of either run, that repeat another of the task: those count once."""
     p: float
     p_holm: float | None = None
     """Adjusted for the number of tasks in which the runs differ; None where they do not."""
@@ -84,9 +90,13 @@ class Comparison:
     """The difference if in every dropped pair only A had succeeded."""
     difference_best: float
     p: float
-    """Of McNemar's exact test; of an exact test by tasks where the runs are not paired."""
+    """Of McNemar's exact test; of an exact test by tasks where the runs are not paired; of a test
+    of the seeds where tasks share them."""
     p_tasks: float | None
-    """Of a sign-flip test, for tasks like these; None with fewer than six, and unpaired."""
+    """Of a sign-flip test, for tasks like these; None with fewer than six, unpaired, and where the
+    tasks share their seeds."""
+    seeds: int | None = None
+    """The seeds that the tasks share, each one piece of evidence; None where they share none."""
     verdict: Verdict
     """Whether B is shown to be better or worse: a p-value below 5 %."""
     worst: "Comparison | None" = None
@@ -108,6 +118,11 @@ class Comparison:
     def dropped(self) -> int:
         """The pairs that do not count."""
         return sum(task.dropped for task in self.tasks)
+
+    @property
+    def repeats(self) -> int:
+        """The pairs or episodes that repeat another, which count once."""
+        return sum(task.repeats for task in self.tasks)
 
     @property
     def interval_disagrees(self) -> bool:
@@ -139,6 +154,7 @@ class Comparison:
         totals = {"only_a": self.only_a, "only_b": self.only_b} if self.paired else {}
         counts = {"n_a": sum(task.n_a for task in self.tasks)}
         counts |= {"n_b": sum(task.n_b for task in self.tasks), "dropped": self.dropped}
+        counts |= {"repeats": self.repeats}
         tasks = [
             asdict(task) | {"rate_a": task.rate_a, "rate_b": task.rate_b} for task in self.tasks
         ]
@@ -195,26 +211,27 @@ def compare(
     if paired:
         check_comparable(a.run_info, b.run_info, across)
     first, second = _by_task(a), _by_task(b)
-    planned_a, planned_b = a.run_info.plan.episodes, b.run_info.plan.episodes
+    planned = a.run_info.plan.episodes, b.run_info.plan.episodes
+    groups = a.run_info.plan.seed_groups, b.run_info.plan.seed_groups
     rows = [
         row
         for task in first
         if task in second
-        and (row := _compare_task(task, first[task], second[task], (planned_a, planned_b), paired))
+        and (row := _read_task(task, first[task], second[task], planned, paired=paired))
     ]
-    counted = [row for row in rows if row.n_a and row.n_b]
+    counted = [row for row in rows if row.shown.n_a and row.shown.n_b]
     if not counted:
         raise UsageError(
             f"{a.directory} and {b.directory} have no episode in common whose success is known. "
             "Evaluate both policies on the same tasks."
         )
-    compared = {row.task for row in counted}
+    compared = {row.shown.task for row in counted}
     left_out = tuple(name for name in dict.fromkeys((*first, *second)) if name not in compared)
-    found = _conclude(_adjusted(counted), left_out, paired=paired)
-    if not any(row.dropped or row.lost_a or row.lost_b for row in rows):
+    found = _conclude(_adjusted(counted), left_out, groups, paired=paired)
+    if not any(row.shown.dropped or row.shown.lost_a or row.shown.lost_b for row in rows):
         return found
     worst, best = (
-        _conclude(tuple(_settle(row, for_b=for_b) for row in rows), left_out, paired=paired)
+        _conclude([_settle(row, for_b=for_b) for row in rows], left_out, groups, paired=paired)
         for for_b in (False, True)
     )
     return replace(found, worst=worst, best=best)
@@ -260,7 +277,7 @@ def compare_groups(a: Sequence[Run], b: Sequence[Run]) -> GroupComparison:
 def _settled_rate(run: Run) -> float:
     """The overall rate of a run whose every episode counts."""
     summary = run.summary()
-    lost = run.planned - summary.overall.n
+    lost = run.planned - sum(line.n for line in summary.tasks)
     if lost:
         raise UsageError(
             f"{run.directory} has {pluralize(lost, 'episode')} without a result, so its rate is "
@@ -278,93 +295,184 @@ def _by_task(run: Run) -> dict[str, dict[_Key, EpisodeRecord]]:
     return tasks
 
 
-def _compare_task(
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A task, and the outcomes that its seeds have in both runs, by the episode's index."""
+
+    shown: TaskComparison
+    a: list[tuple[int, int]]
+    b: list[tuple[int, int]]
+    """Of the same episodes as those of A where the runs are paired."""
+    missing: tuple[list[int], list[int]]
+    """The indices of the episodes that were lost, of A and of B."""
+
+    @property
+    def differences(self) -> list[tuple[int, int]]:
+        """Of pairs: 1 where only B succeeded, -1 where only A did, else 0."""
+        return [(index, b - a) for (index, a), (_, b) in zip(self.a, self.b, strict=True)]
+
+
+def _read_task(
     task: str,
     a: Mapping[_Key, EpisodeRecord],
     b: Mapping[_Key, EpisodeRecord],
     planned: tuple[int, int],
-    paired: bool,  # noqa: FBT001 - private
-) -> TaskComparison | None:
+    *,
+    paired: bool,
+) -> _Row | None:
     """Compare one task; None if no episode of it says whether it succeeded."""
     if not any(record.success is not None for record in (*a.values(), *b.values())):
         return None
-    won_a = {key: record.success is True for key, record in a.items() if record.counts}
-    won_b = {key: record.success is True for key, record in b.items() if record.counts}
+    of_a = {key: record for key, record in a.items() if record.counts}
+    of_b = {key: record for key, record in b.items() if record.counts}
     if not paired:
-        lost_a, lost_b = planned[0] - len(won_a), planned[1] - len(won_b)
-        return _row(task, won_a, won_b, lost_a=lost_a, lost_b=lost_b)
-    common = won_a.keys() & won_b.keys()
-    won_a = {key: won_a[key] for key in common}
-    won_b = {key: won_b[key] for key in common}
-    only_a = sum(won_a[key] and not won_b[key] for key in common)
-    only_b = sum(won_b[key] and not won_a[key] for key in common)
-    row = _row(task, won_a, won_b, dropped=min(planned) - len(common))
-    return replace(row, only_a=only_a, only_b=only_b, p=mcnemar(only_a, only_b))
-
-
-def _row(
-    task: str, won_a: Mapping[_Key, bool], won_b: Mapping[_Key, bool], **lost: int
-) -> TaskComparison:
-    a, b = (sum(won_a.values()), len(won_a)), (sum(won_b.values()), len(won_b))
-    return TaskComparison(
+        once_a, once_b = (_once([(each,) for each in of.values()]) for of in (of_a, of_b))
+        missing = _missing(of_a, planned[0]), _missing(of_b, planned[1])
+        shown = TaskComparison(
+            task=task,
+            n_a=len(once_a),
+            n_b=len(once_b),
+            successes_a=0,
+            successes_b=0,
+            lost_a=len(missing[0]),
+            lost_b=len(missing[1]),
+            repeats=len(of_a) + len(of_b) - len(once_a) - len(once_b),
+            p=1.0,
+        )
+        first, second = ([_outcome(each) for (each,) in once] for once in (once_a, once_b))
+        return _filled(_Row(shown, first, second, missing))
+    common = {key: (of_a[key], of_b[key]) for key in of_a if key in of_b}
+    pairs = _once(list(common.values()))
+    lost = _missing(common, min(planned))
+    shown = TaskComparison(
         task=task,
-        successes_a=a[0],
-        n_a=a[1],
-        successes_b=b[0],
-        n_b=b[1],
-        p=fisher(a, b) if a[1] and b[1] else 1.0,
-        **lost,
+        n_a=len(pairs),
+        n_b=len(pairs),
+        successes_a=0,
+        successes_b=0,
+        only_a=0,
+        only_b=0,
+        dropped=len(lost),
+        repeats=len(common) - len(pairs),
+        p=1.0,
     )
+    first, second = ([_outcome(pair[side]) for pair in pairs] for side in (0, 1))
+    return _filled(_Row(shown, first, second, (lost, lost)))
 
 
-def _settle(row: TaskComparison, *, for_b: bool) -> TaskComparison:
+def _once(played: list[tuple[EpisodeRecord, ...]]) -> list[tuple[EpisodeRecord, ...]]:
+    """Leave out what repeats another: of pairs, if both episodes do."""
+    found: dict[object, tuple[EpisodeRecord, ...]] = {}
+    for place, records in enumerate(played):
+        keys = tuple(map(repeat_key, records))
+        found.setdefault(place if None in keys else keys, records)
+    return list(found.values())
+
+
+def _outcome(record: EpisodeRecord) -> tuple[int, int]:
+    return record.episode, int(record.success is True)
+
+
+def _missing(played: Mapping[_Key, object], planned: int) -> list[int]:
+    indices = {index for index, *_ in played}
+    return [index for index in range(planned) if index not in indices]
+
+
+def _filled(row: _Row) -> _Row:
+    """Count the outcomes."""
+    shown = row.shown
+    won_a, won_b = (sum(value for _, value in each) for each in (row.a, row.b))
+    shown = replace(shown, n_a=len(row.a), n_b=len(row.b), successes_a=won_a, successes_b=won_b)
+    if shown.only_a is not None:
+        differences = [value for _, value in row.differences]
+        only_a, only_b = differences.count(-1), differences.count(1)
+        shown = replace(shown, only_a=only_a, only_b=only_b, p=mcnemar(only_a, only_b))
+    elif row.a and row.b:
+        shown = replace(shown, p=fisher((won_a, len(row.a)), (won_b, len(row.b))))
+    return replace(row, shown=shown)
+
+
+def _settle(row: _Row, *, for_b: bool) -> _Row:
     """Count the lost episodes of a task as won by B and lost by A, or the reverse."""
-    lost_a, lost_b = row.dropped + row.lost_a, row.dropped + row.lost_b
-    settled = replace(
-        row,
-        n_a=row.n_a + lost_a,
-        n_b=row.n_b + lost_b,
-        successes_a=row.successes_a + (0 if for_b else lost_a),
-        successes_b=row.successes_b + (lost_b if for_b else 0),
-        dropped=0,
-        lost_a=0,
-        lost_b=0,
-    )
-    if row.only_a is None or row.only_b is None:
-        return settled
-    only_a = row.only_a + (0 if for_b else row.dropped)
-    return replace(settled, only_a=only_a, only_b=row.only_b + (row.dropped if for_b else 0))
+    a = [*row.a, *((index, int(not for_b)) for index in row.missing[0])]
+    b = [*row.b, *((index, int(for_b)) for index in row.missing[1])]
+    shown = replace(row.shown, dropped=0, lost_a=0, lost_b=0)
+    return _filled(_Row(shown, a, b, ([], [])))
 
 
-def _adjusted(rows: Sequence[TaskComparison]) -> tuple[TaskComparison, ...]:
+def _adjusted(rows: Sequence[_Row]) -> list[_Row]:
     """Adjust the p-values of the tasks in which a difference could show at all."""
-    differing = [row for row in rows if row.only_a != 0 or row.only_b != 0]
+    shown = [row.shown for row in rows]
+    differing = [each for each in shown if each.only_a != 0 or each.only_b != 0]
     adjusted = dict(
-        zip((row.task for row in differing), holm([row.p for row in differing]), strict=True)
+        zip((each.task for each in differing), holm([each.p for each in differing]), strict=True)
     )
-    return tuple(replace(row, p_holm=adjusted.get(row.task)) for row in rows)
+    return [
+        replace(row, shown=replace(row.shown, p_holm=adjusted.get(row.shown.task))) for row in rows
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """What several tasks show together."""
+
+    low: float
+    high: float
+    p: float
+    lead: int
+    """Positive if B has more successes than A, as the test counts them."""
+    p_tasks: float | None = None
+    seeds: int | None = None
+
+
+def _test_pairs(rows: Sequence[_Row], groups: Groups) -> _Test:
+    shown = [row.shown for row in rows]
+    pairs = [Pairs(each.n_a, each.only_a or 0, each.only_b or 0) for each in shown]
+    differences = {row.shown.task: row.differences for row in rows}
+    columns = find_columns(differences, groups)
+    low, high = difference_interval(pairs, columns=columns)
+    if columns is not None:
+        sums = column_sums(differences, groups)
+        total = sum(sums)
+        lead = (total > 0) - (total < 0)
+        return _Test(low, high, flip_signs(sums), lead, seeds=columns.count)
+    lead = sum(each.only_b - each.only_a for each in pairs)
+    p = mcnemar(sum(each.only_a for each in pairs), sum(each.only_b for each in pairs))
+    alike = sign_flip(pairs) if len(pairs) >= TASKS_FOR_A_SAMPLE else None
+    return _Test(low, high, p, lead, alike)
+
+
+def _test_apart(rows: Sequence[_Row], groups: tuple[Groups, Groups]) -> _Test:
+    """Test runs that are not paired."""
+    tallies_a = [(row.shown.successes_a, row.shown.n_a) for row in rows]
+    tallies_b = [(row.shown.successes_b, row.shown.n_b) for row in rows]
+    of_a, of_b = {row.shown.task: row.a for row in rows}, {row.shown.task: row.b for row in rows}
+    columns = find_columns(of_a, groups[0]), find_columns(of_b, groups[1])
+    low, high = newcombe(tallies_a, tallies_b, columns=columns)
+    if columns == (None, None):
+        test = exact_conditional(tallies_a, tallies_b)
+        return _Test(low, high, test.p, test.direction)
+    every = dict.fromkeys(of_a, "")  # the seeds of both, also where only one run shares them
+    sums = [column_sums(each, every) for each in (of_a, of_b)]
+    means = [[len(of_run) * each for each in of_run] for of_run in sums]
+    lead = sum(sums[1]) - sum(sums[0])
+    seeds = len(sums[0]) + len(sums[1])
+    return _Test(low, high, permute(*means), (lead > 0) - (lead < 0), seeds=seeds)
 
 
 def _conclude(
-    tasks: tuple[TaskComparison, ...], left_out: tuple[str, ...], *, paired: bool
+    rows: Sequence[_Row],
+    left_out: tuple[str, ...],
+    groups: tuple[Groups, Groups],
+    *,
+    paired: bool,
 ) -> Comparison:
+    tasks = tuple(row.shown for row in rows)
     differences = [task.rate_b - task.rate_a for task in tasks]
     difference = _mean(differences)
     gaps = [task.dropped / (task.n_a + task.dropped) for task in tasks]
     kept = [each * (1 - gap) for each, gap in zip(differences, gaps, strict=True)]
-    p_tasks: float | None = None
-    if paired:
-        pairs = [Pairs(task.n_a, task.only_a or 0, task.only_b or 0) for task in tasks]
-        low, high = difference_interval(pairs)
-        lead = sum(each.only_b - each.only_a for each in pairs)
-        p = mcnemar(sum(each.only_a for each in pairs), sum(each.only_b for each in pairs))
-        p_tasks = sign_flip(pairs) if len(pairs) >= TASKS_FOR_A_SAMPLE else None
-    else:
-        a = [(task.successes_a, task.n_a) for task in tasks]
-        b = [(task.successes_b, task.n_b) for task in tasks]
-        low, high = newcombe(a, b)
-        test = exact_conditional(a, b)
-        p, lead = test.p, test.direction
+    test = _test_pairs(rows, groups[0]) if paired else _test_apart(rows, groups)
     return Comparison(
         paired=paired,
         tasks=tasks,
@@ -372,13 +480,14 @@ def _conclude(
         rate_a=_mean([task.rate_a for task in tasks]),
         rate_b=_mean([task.rate_b for task in tasks]),
         difference=difference,
-        ci_low=low,
-        ci_high=high,
+        ci_low=test.low,
+        ci_high=test.high,
         difference_worst=_mean(kept) - _mean(gaps),
         difference_best=_mean(kept) + _mean(gaps),
-        p=p,
-        p_tasks=p_tasks,
-        verdict=_judge(p, lead, difference),
+        p=test.p,
+        p_tasks=test.p_tasks,
+        seeds=test.seeds,
+        verdict=_judge(test.p, test.lead, difference),
     )
 
 

@@ -9,10 +9,16 @@ def conclude(found: Comparison, margin: float | None) -> list[str]:
     interval = f"[{100 * found.ci_low:+.1f}, {100 * found.ci_high:+.1f}]"
     n = sum(task.n_b for task in found.tasks)
     if found.paired:
-        how = f"exact McNemar, {pluralize(n, 'pair')}: {found.only_b} only B, {found.only_a} only A"
+        test = "exact McNemar"
+        if found.seeds is not None:
+            test = f"sign flips of {found.seeds} shared seeds"
+        how = f"{test}, {pluralize(n, 'pair')}: {found.only_b} only B, {found.only_a} only A"
     else:
         n_a = sum(task.n_a for task in found.tasks)
-        how = f"exact test by tasks, unpaired: {pluralize(n_a, 'episode')} of A, {n} of B"
+        test = "exact test by tasks"
+        if found.seeds is not None:
+            test = f"permutations of {found.seeds} seeds"
+        how = f"{test}, unpaired: {pluralize(n_a, 'episode')} of A, {n} of B"
     amount = (
         f"{points(abs(found.difference)).lstrip('+')} points {interval}, p = {p_value(found.p)}"
     )
@@ -23,6 +29,34 @@ def conclude(found: Comparison, margin: float | None) -> list[str]:
         lines = [f"B is {found.verdict} than A by {amount} ({how})."]
     if found.interval_disagrees:
         lines.append(_disagreement(found))
+    lines += _describe_evidence(found)
+    if found.p_tasks is not None:
+        lines.append(
+            f"For tasks like these: p = {p_value(found.p_tasks)} (sign flips of the tasks)."
+        )
+    if hopeless := _hopeless(found):
+        lines.append(hopeless)
+    if found.left_out:
+        lines.append(f"Not compared: {', '.join(found.left_out)}.")
+    lines.append("This speaks of these checkpoints; for a way of training, compare groups of runs.")
+    if margin is not None:
+        shown = "It is shown" if found.not_worse_by(margin) else "It is not shown"
+        lines.append(f"{shown} that B is not worse than A by more than {100 * margin:g} points.")
+    return lines
+
+
+def _describe_evidence(found: Comparison) -> list[str]:
+    """Say what the comparison counts once, or not at all."""
+    lines: list[str] = []
+    if found.seeds is not None:
+        lines.append(
+            "Tasks have the same seeds, and one seed may be easy in all of them: test and interval "
+            "count seeds, so the interval is wider."
+        )
+    if found.repeats:
+        noun = "pair" if found.paired else "episode"
+        verb = "repeats another and counts" if found.repeats == 1 else "repeat others and count"
+        lines.append(f"{pluralize(found.repeats, noun)} {verb} once only.")
     if found.dropped:
         worst, best = points(found.difference_worst), points(found.difference_best)
         what = "1 pair does not" if found.dropped == 1 else f"{found.dropped} pairs do not"
@@ -36,18 +70,6 @@ def conclude(found: Comparison, margin: float | None) -> list[str]:
             "Episodes without a result do not count; with them the difference is "
             f"{worst} to {best} points."
         )
-    if found.p_tasks is not None:
-        lines.append(
-            f"For tasks like these: p = {p_value(found.p_tasks)} (sign flips of the tasks)."
-        )
-    if hopeless := _hopeless(found):
-        lines.append(hopeless)
-    if found.left_out:
-        lines.append(f"Not compared: {', '.join(found.left_out)}.")
-    lines.append("This speaks of these checkpoints; for a way of training, compare groups of runs.")
-    if margin is not None:
-        shown = "It is shown" if found.not_worse_by(margin) else "It is not shown"
-        lines.append(f"{shown} that B is not worse than A by more than {100 * margin:g} points.")
     return lines
 
 
@@ -70,11 +92,15 @@ def conclude_groups(found: GroupComparison) -> list[str]:
 def _disagreement(found: Comparison) -> str:
     """Say why the test and the interval do not say the same."""
     test = "McNemar's exact test" if found.paired else "The exact test"
+    if found.seeds is not None:
+        test = "The test of the seeds"
     if found.verdict == "undecided":
         return (
             f"{test} is stricter than the interval, which leaves out 0: the difference is not "
             "shown at 5 %."
         )
+    if found.seeds is not None:
+        return f"{test} is less strict than the interval, which contains 0."
     return (
         f"{test} counts every episode alike, the interval every task; it contains 0, so the "
         "difference of the mean over tasks is uncertain."

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from envhub.errors import UsageError
+from envhub.results.evidence import describe_evidence
 from envhub.results.journal import record_to_json
 from envhub.results.paste import header, paste_line
 
@@ -30,6 +31,7 @@ def to_html(run: "Run") -> str:
         overall=summary.overall,
         rows=[{"name": _short(n), "line": line, "axis": whisker(line)} for n, line in rows],
         more=max(0, len(summary.tasks) - _MOST_ROWS),
+        evidence=describe_evidence(run.run_info, summary),
         line=_short(paste_line(run.run_info, summary)),
     )
 

@@ -1,21 +1,29 @@
 """Tests and intervals for the difference of two policies. Pure, and exact where it can be."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate
-from math import comb, lcm, sqrt
+from math import comb, sqrt
 from statistics import NormalDist, mean, variance
 
 import numpy as np
 
-from envhub.results.statistics import Tally, stratified, student_quantile, student_tail
+from envhub.results.statistics import (
+    Columns,
+    Tally,
+    stratified,
+    student_quantile,
+    student_tail,
+)
 
 _EXACT_FLIPS = 12
-"""With more tasks, signs are drawn instead of enumerated."""
+"""With more, signs are drawn instead of enumerated."""
 _FLIPS = 20_000
 _TIE = 1 + 1e-7
 """Chances that differ by rounding are equal; the same margin as scipy's."""
+_DRAWN_TOGETHER = 2**22
+"""Signs: 4 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +51,9 @@ def mcnemar(only_a: int, only_b: int) -> float:
     return min(1.0, 2 * ways / (1 << discordant))
 
 
-def difference_interval(tasks: Sequence[Pairs], confidence: float = 0.95) -> tuple[float, float]:
+def difference_interval(
+    tasks: Sequence[Pairs], confidence: float = 0.95, columns: Columns | None = None
+) -> tuple[float, float]:
     """The interval of the mean difference of these tasks, each with the same weight.
 
     Bonett and Price, "Adjusted Wald confidence interval for a difference of binomial proportions
@@ -54,6 +64,8 @@ def difference_interval(tasks: Sequence[Pairs], confidence: float = 0.95) -> tup
     Args:
         tasks: At least one, each with at least one pair.
         confidence: Between 0 and 1, both excluded.
+        columns: Of the pairs' differences, for tasks that share their seeds: the interval is then
+            never narrower than that of the seeds as clusters, with a further one.
     """
     count, total = len(tasks), sum(task.n for task in tasks)
     prior_a = (sum(task.only_a for task in tasks) + 1) / (total + 2)
@@ -64,6 +76,13 @@ def difference_interval(tasks: Sequence[Pairs], confidence: float = 0.95) -> tup
         won = (task.only_b + prior_b) / (task.n + 1)
         correction = 1 - (1 - 1 / count) * task.n / (task.n + 1) ** 2
         spread += (won + lost - (won - lost) ** 2) / (task.n * correction)
+    if columns is not None:
+        if columns.count < 2:
+            return -1.0, 1.0
+        tail = (1 + confidence) / 2
+        ratio = student_quantile(tail, columns.count - 1) / NormalDist().inv_cdf(tail)
+        of_one = prior_a + prior_b - (prior_b - prior_a) ** 2
+        spread = max(spread, columns.variance(of_one) * (ratio * count) ** 2)
     difference = sum(sorted(task.difference for task in tasks)) / count
     center = difference * total / (total + 2)
     reach = NormalDist().inv_cdf((1 + confidence) / 2) * sqrt(spread) / count
@@ -80,23 +99,56 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def sign_flip(tasks: Sequence[Pairs]) -> float:
-    """The p-value of a randomization test of the tasks' differences, for tasks like these.
+    """The p-value of a randomization test of the tasks' differences, for tasks like these."""
+    return flip_signs([Fraction(task.only_b - task.only_a, task.n) for task in tasks])
 
-    Exact up to 12 tasks; with more, 20,000 draws that are the same for the same tasks.
+
+def flip_signs(differences: Sequence[Fraction]) -> float:
+    """The p-value of a randomization test: each difference is as likely to be for A as for B.
+
+    Exact up to 12 differences; with more, 20,000 draws that are the same for the same ones.
     """
-    scale = lcm(*(task.n for task in tasks))
-    values = sorted(abs(task.only_b - task.only_a) * scale // task.n for task in tasks)
-    seen = abs(sum((task.only_b - task.only_a) * scale // task.n for task in tasks))
+    seen = abs(sum(differences, Fraction(0)))
+    values = sorted(abs(each) for each in differences if each)
     if len(values) <= _EXACT_FLIPS:
-        signs = range(2 ** len(values))
-        return sum(abs(_signed(values, bits)) >= seen for bits in signs) / len(signs)
-    draw = random.Random(0)  # noqa: S311 - not a secret
-    hits = sum(abs(_signed(values, draw.getrandbits(len(values)))) >= seen for _ in range(_FLIPS))
+        sums = [Fraction(0)]
+        for value in values:
+            sums = [*(each + value for each in sums), *(each - value for each in sums)]
+        return sum(abs(each) >= seen for each in sums) / len(sums)
+    generator = np.random.default_rng(0)
+    weights, least = np.array([float(each) for each in values]), float(seen) / _TIE
+    hits, left = 0, _FLIPS
+    while left:
+        rows = min(left, max(1, _DRAWN_TOGETHER // len(values)))
+        signs = generator.integers(0, 2, (rows, len(values)), dtype=np.int8) * 2 - 1
+        hits += int((np.abs(signs @ weights) >= least).sum())
+        left -= rows
+    return (hits + 1) / (_FLIPS + 1)
+
+
+def permute(a: Sequence[Fraction], b: Sequence[Fraction]) -> float:
+    """The p-value of a permutation test: whether two samples have the same mean.
+
+    20,000 draws that are the same for the same samples.
+    """
+    first, second = (sorted(float(each) for each in sample) for sample in (a, b))
+    pooled, generator = np.array([*first, *second]), np.random.default_rng(0)
+    seen = abs(mean(second) - mean(first)) / _TIE
+    hits, left = 0, _FLIPS
+    while left:
+        rows = min(left, max(1, _DRAWN_TOGETHER // (8 * len(pooled))))
+        drawn = generator.permuted(np.tile(pooled, (rows, 1)), axis=1)
+        apart = drawn[:, len(first) :].mean(axis=1) - drawn[:, : len(first)].mean(axis=1)
+        hits += int((np.abs(apart) >= seen).sum())
+        left -= rows
     return (hits + 1) / (_FLIPS + 1)
 
 
 def newcombe(
-    a: Sequence[Tally], b: Sequence[Tally], confidence: float = 0.95
+    a: Sequence[Tally],
+    b: Sequence[Tally],
+    confidence: float = 0.95,
+    columns: tuple[Columns | None, Columns | None] = (None, None),
 ) -> tuple[float, float]:
     """The interval of the difference of two independent runs.
 
@@ -104,7 +156,8 @@ def newcombe(
     method 10, with the stratified interval of each run; for one task it is Newcombe's own.
     """
     rate_a, rate_b = _mean_rate(a), _mean_rate(b)
-    first, second = stratified(a, confidence), stratified(b, confidence)
+    first = stratified(a, confidence, columns[0])
+    second = stratified(b, confidence, columns[1])
     low = rate_b - rate_a - sqrt((rate_b - second.low) ** 2 + (first.high - rate_a) ** 2)
     high = rate_b - rate_a + sqrt((second.high - rate_b) ** 2 + (rate_a - first.low) ** 2)
     return max(-1.0, low), min(1.0, high)
@@ -188,7 +241,3 @@ def _hypergeometric(n_a: int, n_b: int, successes: int) -> tuple[int, list[float
 def _mean_rate(tallies: Sequence[Tally]) -> float:
     """The mean of the tasks' rates."""
     return sum(sorted(successes / n for successes, n in tallies)) / len(tallies)
-
-
-def _signed(values: Sequence[int], bits: int) -> int:
-    return sum(value if bits >> i & 1 else -value for i, value in enumerate(values))

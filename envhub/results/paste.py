@@ -4,6 +4,7 @@ import json
 
 from envhub.conventions import contrast
 from envhub.options import Argument
+from envhub.results.evidence import describe_played
 from envhub.results.summary import Line, Summary
 from envhub.run_info import OutlierInfo, PlanInfo, PolicyInfo, RunInfo
 from envhub.text import pluralize
@@ -25,9 +26,14 @@ def paste_line(info: RunInfo, summary: Summary) -> str:
         info.benchmark.ref,
         f"policy {describe_policy(info.policy)}",
         f"protocol {info.protocol.removeprefix('sha256:')[:_DIGEST]}",
+        _describe_question(info.plan),
         _describe_outcome(line),
-        f"{describe_episodes(info.plan, line)}, {pluralize(line.n_tasks, 'task')}",
+        f"{describe_episodes(info.plan, summary)}, {_describe_tasks(info.plan, summary)}",
     ]
+    if summary.ended < info.plan.planned and line.n:
+        parts.append("incomplete: those that end first are no random sample")
+    if line.n_distinct < line.n:
+        parts.append(f"{line.n_distinct} distinct")
     if line.errors:
         parts.append(_describe_errors(line))
     if line.policy_errors:
@@ -38,12 +44,11 @@ def paste_line(info: RunInfo, summary: Summary) -> str:
 
 def header(info: RunInfo, summary: Summary) -> str:
     """Return the line above the table: benchmark, policy, and whether the run is complete."""
-    line, planned = summary.overall, info.plan.planned
     text = f"{info.benchmark.ref}, policy {describe_policy(info.policy)}"
     if info.shard is not None:
         text += f", shard {info.shard}"
-    if line.n + line.errors < planned:
-        text += f", incomplete: {line.n + line.errors} of {pluralize(planned, 'episode')}"
+    if summary.ended < info.plan.planned:
+        text += f", incomplete: {describe_played(info, summary).rstrip(',')}"
     return text
 
 
@@ -94,11 +99,28 @@ def describe_outlier(outlier: OutlierInfo | Outlier) -> str:
     )
 
 
-def describe_episodes(plan: PlanInfo, line: Line) -> str:
+def describe_episodes(plan: PlanInfo, summary: Summary) -> str:
     """Return the number of episodes that count; of how many, if some were not played."""
-    if line.n + line.errors < plan.planned:
+    line = summary.overall
+    if summary.ended < plan.planned:
         return f"{line.n} of {pluralize(plan.planned, 'episode')}"
     return pluralize(line.n, "episode")
+
+
+def _describe_tasks(plan: PlanInfo, summary: Summary) -> str:
+    line = summary.overall
+    if summary.ended < plan.planned and line.n_tasks < len(plan.tasks):
+        return f"{line.n_tasks} of {pluralize(len(plan.tasks), 'task')}"
+    return pluralize(line.n_tasks, "task")
+
+
+def _describe_question(plan: PlanInfo) -> str:
+    """Return the seed and the horizon."""
+    horizons = sorted({task.horizon for task in plan.tasks.values()})
+    shown = f"horizon {horizons[0]}"
+    if len(horizons) > 1:
+        shown = f"horizons {horizons[0]} to {horizons[-1]}"
+    return f"seed {plan.seed}{' shared' if plan.seeding == 'shared' else ''}, {shown}"
 
 
 def _shown(value: Argument) -> str:

@@ -48,13 +48,16 @@ class Run:
 
     def summary(self) -> Summary:
         """Return the rates with their intervals."""
-        return summarize(self.records(), self.suites)
+        return summarize(self.records(), self.suites, self.run_info.plan.seed_groups)
 
     def cases(self) -> tuple[Summary, Summary]:
         """Return the summary if every episode without a result had failed, or had succeeded."""
-        summary, episodes = self.summary(), self.run_info.plan.episodes
-        failed = settle(summary, self.suites, episodes, succeeded=False)
-        return failed, settle(summary, self.suites, episodes, succeeded=True)
+        plan, records = self.run_info.plan, self.records()
+        failed, succeeded = (
+            settle(records, self.suites, plan.episodes, succeeded=each, groups=plan.seed_groups)
+            for each in (False, True)
+        )
+        return failed, succeeded
 
     @property
     def complete(self) -> bool:

@@ -16,6 +16,28 @@ TASKS_FOR_A_SAMPLE = 5
 
 Tally = tuple[int, int]
 """The successes and the episodes of one task."""
+Counted = tuple[float, int]
+"""The same, or where episodes repeat each other: the successes that as many episodes as are
+distinct would have at the rate of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How the mean rate varies from one seed to the next, where tasks share their seeds."""
+
+    count: int
+    """Of the seeds."""
+    spread: float
+    """The sum of the squares of what each adds to the deviation of the mean."""
+
+    def variance(self, of_one: float) -> float:
+        """Return the variance of the mean, as of seeds that are independent of each other.
+
+        Args:
+            of_one: The variance of a further seed, whose episodes have one outcome. It keeps the
+                variance from being taken for zero where it only looks so.
+        """
+        return (self.spread * self.count**2 + of_one) / (self.count * (self.count - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +50,7 @@ class Interval:
     """Episodes of a single pool that would tell as much."""
 
 
-def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(successes: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval for the rate of one task.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
@@ -46,7 +68,9 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, flo
     return _score_interval(successes / n, n, confidence) if n else (0.0, 1.0)
 
 
-def stratified(tallies: Sequence[Tally], confidence: float = 0.95) -> Interval:
+def stratified(
+    tallies: Sequence[Counted], confidence: float = 0.95, columns: Columns | None = None
+) -> Interval:
     """The interval of the mean rate of these tasks, each with the same weight.
 
     The variance of the mean is estimated task by task, each rate shrunk to the mean by the weight
@@ -58,6 +82,8 @@ def stratified(tallies: Sequence[Tally], confidence: float = 0.95) -> Interval:
         tallies: Successes and episodes of each task; tasks without episodes are left out. If none
             remains nothing is known, which is [0, 1].
         confidence: Between 0 and 1, both excluded.
+        columns: Of tasks that share their seeds: one seed may be easy in all of them. The interval
+            is then never narrower than that of the seeds as clusters.
     """
     played = [(successes, n) for successes, n in tallies if n]
     if not played:
@@ -67,14 +93,23 @@ def stratified(tallies: Sequence[Tally], confidence: float = 0.95) -> Interval:
         n_effective = count * count / sum(sorted(1 / n for _, n in played))
     else:
         n_effective = rate * (1 - rate) / _variance_of_mean(played, rate)
+    if columns is not None and count > 1:
+        n_effective = min(n_effective, _clustered(columns, rate, confidence))
     return Interval(*_score_interval(rate, n_effective, confidence), n_effective)
 
 
-def tasks_like_these(tallies: Sequence[Tally], confidence: float = 0.95) -> Interval | None:
+def tasks_like_these(
+    tallies: Sequence[Counted],
+    confidence: float = 0.95,
+    columns: Columns | None = None,
+    *,
+    bounded: bool = True,
+) -> Interval | None:
     """The interval of the mean rate of tasks of which these are a sample.
 
     Korn and Graubard, "Confidence intervals for proportions with small expected number of positive
     counts estimated from survey data", 1998, with Wilson's interval in place of Clopper-Pearson's.
+    It is never narrower than `stratified`: these tasks are known better than others like them.
 
     Returns:
         None with fewer than 5 tasks.
@@ -85,10 +120,12 @@ def tasks_like_these(tallies: Sequence[Tally], confidence: float = 0.95) -> Inte
     rate, episodes = _mean_rate(played), sum(n for _, n in played)
     spread = variance(successes / n for successes, n in played) / len(played)
     n_effective = float(episodes)
+    if bounded:  # as it was not in summaries from before 0.2
+        n_effective = min(n_effective, stratified(tallies, confidence, columns).n_effective)
     if spread > 0:
         tail = (1 + confidence) / 2
         ratio = student_quantile(tail, episodes - 1) / student_quantile(tail, len(played) - 1)
-        n_effective = min(episodes, rate * (1 - rate) / spread * ratio * ratio)
+        n_effective = min(n_effective, rate * (1 - rate) / spread * ratio * ratio)
     return Interval(*_score_interval(rate, n_effective, confidence), n_effective)
 
 
@@ -114,7 +151,20 @@ def student_tail(t: float, degrees: float) -> float:
     return _incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t)) / 2
 
 
-def _mean_rate(tallies: Sequence[Tally]) -> float:
+def _clustered(columns: Columns, rate: float, confidence: float) -> float:
+    """Return the episodes of a pool that tell as much as these seeds, each one cluster."""
+    seeds = columns.count
+    if seeds < 2:
+        return 1.0
+    tail = (1 + confidence) / 2
+    ratio = NormalDist().inv_cdf(tail) / student_quantile(tail, seeds - 1)
+    of_one = rate * (1 - rate)
+    if of_one == 0.0:
+        return seeds * (seeds - 1) * ratio * ratio
+    return of_one / columns.variance(of_one) * ratio * ratio
+
+
+def _mean_rate(tallies: Sequence[Counted]) -> float:
     """The mean of the tasks' rates; exactly 0 or 1 where all are."""
     if all(successes == 0 for successes, _ in tallies):
         return 0.0
@@ -123,7 +173,7 @@ def _mean_rate(tallies: Sequence[Tally]) -> float:
     return sum(sorted(successes / n for successes, n in tallies)) / len(tallies)
 
 
-def _variance_of_mean(tallies: Sequence[Tally], rate: float) -> float:
+def _variance_of_mean(tallies: Sequence[Counted], rate: float) -> float:
     count = len(tallies)
     terms = []
     for successes, n in tallies:

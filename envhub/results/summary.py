@@ -1,12 +1,13 @@
 """The summary of a run: rates with intervals, by task, by suite and overall. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
 from statistics import mean
 
 from envhub.records import EpisodeRecord
-from envhub.results.statistics import Tally, stratified, tasks_like_these, wilson
+from envhub.results.columns import Groups, find_columns
+from envhub.results.statistics import Counted, stratified, tasks_like_these, wilson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,8 @@ class Line:
     """None for a suite and overall."""
     n: int
     """The episodes that count: all but those that failed in the env or its worker."""
+    n_distinct: int
+    """Those of them that repeat no other of their task; intervals count these."""
     n_tasks: int
     """The tasks with at least one episode that counts."""
     successes: int | None = None
@@ -33,7 +36,7 @@ class Line:
     """The 95 % interval for these tasks, played again with other episodes."""
     ci_high: float | None = None
     n_effective: float | None = None
-    """Episodes of a single pool that would tell as much; for a task, the episodes that count."""
+    """Episodes of a single pool that would tell as much; for a task, the distinct ones."""
     ci_low_tasks: float | None = None
     """The 95 % interval for tasks like these; None for a task, and for fewer than five."""
     ci_high_tasks: float | None = None
@@ -61,13 +64,22 @@ class Summary:
     overall: Line
     """Over all tasks, each once."""
 
+    @property
+    def ended(self) -> int:
+        """The episodes that have a record, of all tasks."""
+        return sum(line.n + line.errors for line in self.tasks)
+
     def __str__(self) -> str:
         from envhub.results.table import render
 
         return render(self)
 
 
-def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]) -> Summary:
+def summarize(
+    records: Iterable[EpisodeRecord],
+    suites: Mapping[str, Sequence[str]],
+    groups: Groups | None = None,
+) -> Summary:
     """Summarize a run.
 
     Whether success is reported is a fact about each task: it is if any of its episodes with status
@@ -78,63 +90,95 @@ def summarize(records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[st
     Args:
         records: One per episode, in any order, recorded under any of their suites.
         suites: The names of the tasks of each evaluated suite.
+        groups: The groups of tasks that share their seeds; None: no tasks do.
 
     Raises:
         ValueError: A record's task is in none of the suites.
     """
-    by_task = _group_by_task(records, suites)
-    reported = {task: _reports(each) for task, each in by_task.items()}
-    otherwise = any(reported.values()) or all(known is None for known in reported.values())
-    lines: dict[str, Line] = {}
-    for suite, tasks in suites.items():
-        for task in tasks:
-            if task not in lines:
-                known = reported[task]
-                reports = otherwise if known is None else known
-                lines[task] = _summarize_task(suite, task, by_task[task], reports=reports)
-    return Summary(
-        tasks=tuple(lines.values()),
-        suites=tuple(
-            _average(suite, [lines[task] for task in dict.fromkeys(tasks)])
-            for suite, tasks in suites.items()
-        ),
-        overall=_average(None, list(lines.values())),
-    )
+    found = _read_tasks(records, suites)
+    return _sum_up(found, suites, groups or {})
 
 
 def settle(
-    summary: Summary, suites: Mapping[str, Sequence[str]], episodes: int, *, succeeded: bool
+    records: Iterable[EpisodeRecord],
+    suites: Mapping[str, Sequence[str]],
+    episodes: int,
+    *,
+    succeeded: bool,
+    groups: Groups | None = None,
 ) -> Summary:
     """Summarize as if every planned episode without a result had failed, or succeeded.
 
     Args:
-        summary: Of the episodes that have one.
+        records: Those of the episodes that have one.
         suites: The names of the tasks of each evaluated suite.
         episodes: The planned episodes per task.
         succeeded: Whether they had succeeded.
+        groups: The groups of tasks that share their seeds; None: no tasks do.
     """
-    lines = {
-        line.task: _settle_task(line, episodes, succeeded=succeeded)
-        for line in summary.tasks
-        if line.task is not None
+    found = {
+        task: _settle_task(of_task, episodes, succeeded=succeeded)
+        for task, of_task in _read_tasks(records, suites).items()
     }
+    return _sum_up(found, suites, groups or {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """The line of a task, and what intervals are made of."""
+
+    line: Line
+    distinct: list[tuple[int, int]] = field(default_factory=list)
+    """The index of each episode that repeats no other, and 1 if it succeeded; none without a
+    rate."""
+
+    @property
+    def tally(self) -> Counted:
+        """The rate of all episodes, as that of the distinct ones."""
+        return _as_distinct(self.line), self.line.n_distinct
+
+
+def _read_tasks(
+    records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]
+) -> dict[str, _Task]:
+    by_task = _group_by_task(records, suites)
+    reported = {task: _reports(each) for task, each in by_task.items()}
+    otherwise = any(reported.values()) or all(known is None for known in reported.values())
+    found: dict[str, _Task] = {}
+    for suite, tasks in suites.items():
+        for task in tasks:
+            if task not in found:
+                known = reported[task]
+                reports = otherwise if known is None else known
+                found[task] = _summarize_task(suite, task, by_task[task], reports=reports)
+    return found
+
+
+def _sum_up(
+    found: Mapping[str, _Task], suites: Mapping[str, Sequence[str]], groups: Groups
+) -> Summary:
     return Summary(
-        tasks=tuple(lines.values()),
+        tasks=tuple(each.line for each in found.values()),
         suites=tuple(
-            _average(suite, [lines[task] for task in dict.fromkeys(tasks)])
+            _average(suite, {task: found[task] for task in tasks}, groups)
             for suite, tasks in suites.items()
         ),
-        overall=_average(None, list(lines.values())),
+        overall=_average(None, found, groups),
     )
 
 
-def _settle_task(line: Line, episodes: int, *, succeeded: bool) -> Line:
+def _settle_task(found: _Task, episodes: int, *, succeeded: bool) -> _Task:
+    line = found.line
     unknown = line.n + line.errors > 0 and line.rate_worst is None  # it reports no success
     lost = episodes - line.n
     if unknown or not lost:
-        return line
+        return found
     successes = (line.successes or 0) + (lost if succeeded else 0)
-    return _rate_task(replace(line, n=episodes, n_tasks=1, errors=0), successes)
+    seen = {index for index, _ in found.distinct}
+    free = (index for index in range(episodes + len(seen)) if index not in seen)
+    distinct = [*found.distinct, *((next(free), int(succeeded)) for _ in range(lost))]
+    line = replace(line, n=episodes, n_distinct=len(distinct), n_tasks=1, errors=0)
+    return _Task(_rate_task(line, successes), distinct)
 
 
 def to_json(summary: Summary) -> dict[str, object]:
@@ -165,13 +209,15 @@ def _reports(records: list[EpisodeRecord]) -> bool | None:
     return any(reported) if reported else None
 
 
-def _summarize_task(suite: str, task: str, records: list[EpisodeRecord], *, reports: bool) -> Line:
+def _summarize_task(suite: str, task: str, records: list[EpisodeRecord], *, reports: bool) -> _Task:
     ok = [record for record in records if record.status == "ok"]
+    distinct = find_distinct(records)
     n = sum(record.counts for record in records)
     line = Line(
         suite=suite,
         task=task,
         n=n,
+        n_distinct=len(distinct),
         n_tasks=1 if n else 0,
         mean_return=_mean([record.return_ for record in ok]),
         mean_steps=_mean([record.steps for record in ok]),
@@ -179,8 +225,28 @@ def _summarize_task(suite: str, task: str, records: list[EpisodeRecord], *, repo
         policy_errors=sum(record.failed_by_policy for record in records),
     )
     if not (records and reports):
-        return line
-    return _rate_task(line, successes=sum(record.success is True for record in ok))
+        return _Task(line)
+    rated = _rate_task(line, successes=sum(record.success is True for record in ok))
+    return _Task(rated, [(record.episode, int(record.success is True)) for record in distinct])
+
+
+def find_distinct(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
+    """Return the episodes of a task that count and repeat no other before them.
+
+    An episode repeats another if it began with the same observation and went the same way. Of
+    records without a hash of the first observation that is not known, so they are all kept.
+    """
+    found: dict[object, EpisodeRecord] = {}
+    for place, record in enumerate(records):
+        if record.counts:
+            found.setdefault(repeat_key(record) or place, record)
+    return list(found.values())
+
+
+def repeat_key(record: EpisodeRecord) -> tuple[str, str] | None:
+    """Return what two episodes of a task agree in if one repeats the other; None: not known."""
+    began = record.first_observation
+    return None if began is None else (began, record.trace)
 
 
 def _rate_task(line: Line, successes: int) -> Line:
@@ -192,42 +258,53 @@ def _rate_task(line: Line, successes: int) -> Line:
     )
     if not line.n:
         return line
-    low, high = wilson(successes, line.n)
+    line = replace(line, successes=successes, rate=successes / line.n)
+    low, high = wilson(_as_distinct(line), line.n_distinct)
     return replace(
         line,
-        successes=successes,
-        rate=successes / line.n,
         ci_low=low,
         ci_high=high,
-        n_effective=float(line.n),
+        n_effective=float(line.n_distinct),
     )
 
 
-def _average(suite: str | None, tasks: list[Line]) -> Line:
+def _as_distinct(line: Line) -> float:
+    """Return the successes that as many episodes as are distinct would have at this rate."""
+    successes = line.successes or 0
+    return successes if line.n_distinct == line.n else successes * line.n_distinct / line.n
+
+
+def _average(suite: str | None, found: Mapping[str, _Task], groups: Groups) -> Line:
+    tasks = [each.line for each in found.values()]
     played = [task for task in tasks if task.n > task.policy_errors]
     # Beside a rate stand the episodes and tasks that it is of.
-    rated = [task for task in tasks if task.successes is not None] or tasks
+    shown = [task for task in tasks if task.successes is not None] or tasks
     line = Line(
         suite=suite,
-        n=sum(task.n for task in rated),
-        n_tasks=sum(task.n_tasks for task in rated),
+        n=sum(task.n for task in shown),
+        n_distinct=sum(task.n_distinct for task in shown),
+        n_tasks=sum(task.n_tasks for task in shown),
         mean_return=_mean([task.mean_return for task in played]),
         mean_steps=_mean([task.mean_steps for task in played]),
         errors=sum(task.errors for task in tasks),
-        policy_errors=sum(task.policy_errors for task in rated),
+        policy_errors=sum(task.policy_errors for task in shown),
         rate_worst=_mean([task.rate_worst for task in tasks if task.rate_worst is not None]),
         rate_best=_mean([task.rate_best for task in tasks if task.rate_best is not None]),
     )
-    tallies = [(task.successes, task.n) for task in tasks if task.successes is not None]
-    return _rate_tasks(line, tallies) if tallies else line
+    rated = {task: each for task, each in found.items() if each.line.rate is not None}
+    return _rate_tasks(line, rated, groups) if rated else line
 
 
-def _rate_tasks(line: Line, tallies: list[Tally]) -> Line:
-    these, alike = stratified(tallies), tasks_like_these(tallies)
+def _rate_tasks(line: Line, rated: Mapping[str, _Task], groups: Groups) -> Line:
+    tallies = [each.tally for each in rated.values()]
+    columns = find_columns({task: each.distinct for task, each in rated.items()}, groups)
+    these = stratified(tallies, columns=columns)
+    alike = tasks_like_these(tallies, columns=columns)
+    lines = [each.line for each in rated.values()]
     return replace(
         line,
-        successes=sum(successes for successes, _ in tallies),
-        rate=_mean([successes / n for successes, n in tallies]),
+        successes=sum(each.successes or 0 for each in lines),
+        rate=_mean([each.rate for each in lines]),
         ci_low=these.low,
         ci_high=these.high,
         n_effective=these.n_effective,

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from configparser import Error, RawConfigParser
 from pathlib import Path
 
+from envhub.offline import is_offline
+
 _SYSTEM = Path("/etc")
 _KEPT = frozenset({
     "DBUS_SESSION_BUS_ADDRESS", "HOME", "LANG", "LD_LIBRARY_PATH", "NETRC", "PATH", "TMPDIR",
@@ -62,6 +64,7 @@ def uv_variables(given: Mapping[str, str] | None = None) -> dict[str, str]:
         if name in chosen:
             chosen[name] = _absolute(chosen[name], "," if name == "UV_FIND_LINKS" else " ")
     return chosen | {
+        **({"UV_OFFLINE": "1"} if is_offline() else {}),
         "UV_PYTHON_DOWNLOADS": "never",
         "UV_NO_PROGRESS": "1",
         "NO_COLOR": "1",

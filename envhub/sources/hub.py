@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from envhub.errors import HubUnreachable, SourceUnavailable, UsageError
+from envhub.offline import is_offline
 from envhub.process import EXHAUSTED
 from envhub.sources import http
 from envhub.sources.answers import Commit, Entry, Model, Refs, Revision
@@ -96,7 +97,15 @@ class Hub:
         Args:
             private: Whether to send the user's token.
             repositories: The part of the Hub that is asked.
+
+        Raises:
+            HubUnreachable: The user says that there is no network.
         """
+        if is_offline():
+            raise HubUnreachable(
+                "It is not on this machine, and --offline asks nothing of the Hub. Where there is "
+                "a network, run `envhub fetch` with the same benchmark and policy."
+            )
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
         from huggingface_hub import HfApi

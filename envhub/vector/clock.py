@@ -1,10 +1,13 @@
 """Counts the steps of episodes, to truncate them at their horizon."""
 
-import sys
+from collections.abc import Sequence
 
 import numpy as np
 
 from envhub.wire.values import Array
+
+_NEVER = 2**62
+"""Steps; an episode without a horizon is truncated after so many."""
 
 
 class EpisodeClock:
@@ -15,15 +18,20 @@ class EpisodeClock:
     """
 
     def __init__(self, envs: int, horizon: int | None) -> None:
-        self._horizon = sys.maxsize if horizon is None else horizon
+        self._horizons = np.full(envs, _NEVER if horizon is None else horizon, np.int64)
         self._time = 0
         self._began = np.zeros(envs, np.int64)
-        self._due = self._horizon
+        self._plan()
+
+    def set_horizons(self, horizons: Sequence[int]) -> None:
+        """Replace the horizon of each env, also for the episodes that have begun."""
+        self._horizons[:] = horizons
+        self._plan()
 
     def begin(self, row: int | slice) -> None:
         """Note that an env was reset."""
         self._began[row] = self._time
-        self._due = int(self._began.min()) + self._horizon
+        self._plan()
 
     def tick(self) -> bool:
         """Note a step of all envs; returns whether an episode has reached its horizon."""
@@ -33,9 +41,12 @@ class EpisodeClock:
     def tick_row(self, row: int) -> bool:
         """Note a step of one env; returns whether its episode has reached its horizon."""
         self._began[row] -= 1
-        self._due = int(self._began.min()) + self._horizon
-        return bool(self._time - self._began[row] >= self._horizon)
+        self._plan()
+        return bool(self._time - self._began[row] >= self._horizons[row])
 
     def at_horizon(self) -> Array:
         """Return for each env whether its episode has reached its horizon."""
-        return self._time - self._began >= self._horizon
+        return self._time - self._began >= self._horizons
+
+    def _plan(self) -> None:
+        self._due = int((self._began + self._horizons).min())

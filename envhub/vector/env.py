@@ -16,11 +16,22 @@ from envhub.types import WorkerSpec
 from envhub.vector.arguments import as_numpy, fits, split_actions, split_options, split_seed
 from envhub.vector.batches import copied
 from envhub.vector.clock import EpisodeClock
-from envhub.vector.pool import WorkerPool, as_answers, as_attribute_error
+from envhub.vector.pool import Shown, WorkerPool, as_answers, as_attribute_error
+from envhub.vector.rules import (
+    HORIZON,
+    INIT_STATE,
+    INSTRUCTION,
+    PLAIN,
+    InitStates,
+    Rules,
+    check_chosen,
+    name_success,
+)
 from envhub.vector.view import EnvView
 from envhub.wire.memory import Buffers
 from envhub.wire.messages import Done, Opened, Returned, Stepped, WasReset
-from envhub.wire.spaces import Outline, Spaces, leaves, outline_of, unflatten
+from envhub.wire.spaces import Outline, Spaces, leaves, outline_of, select_leaves, unflatten
+from envhub.wire.step_results import success_of
 from envhub.wire.values import Array
 
 R = TypeVar("R")
@@ -46,7 +57,9 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         num_envs: int,
         *,
         spaces: Spaces | None = None,
-        horizon: int | None = None,
+        rules: Rules = PLAIN,
+        needs: Sequence[str] | None = None,
+        converted: bool = False,
         autoreset_mode: AutoresetMode = AutoresetMode.NEXT_STEP,
         copy: bool = True,
     ) -> None:
@@ -59,8 +72,9 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             num_envs: The number of envs.
             spaces: The observation space and the action space, if the benchmark declares them; else
                 the first env is made when the spaces are read.
-            horizon: The number of steps after which an episode is truncated; None: when the env
-                says so.
+            rules: What is added to what the envs do.
+            needs: The parts of observations that are read; the others are left out. None: all.
+            converted: Whether the benchmark converts observations to LeRobot's names.
             autoreset_mode: As in Gymnasium.
             copy: Whether to copy observations out of the shared memory. If not, they change with
                 the next step.
@@ -72,12 +86,16 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         self._spec = spec
         self._suite = suite
         self._task = task
-        self._declared = spaces
+        self._declared = None if converted else _with_parts(spaces, needs)
+        self._shown = Shown(None if needs is None else tuple(needs), converted)
         self._pool: WorkerPool | None = None
         self._opened: Opened | None = None
         self._finalizer: weakref.finalize[[], LazyVectorEnv] | None = None
         self._ended = np.zeros(num_envs, np.bool_)
-        self._clock = EpisodeClock(num_envs, horizon)
+        self._rules = rules
+        self._clock = EpisodeClock(num_envs, rules.max_steps or rules.horizon)
+        self._init_states = InitStates(num_envs, rules.init_states)
+        self._horizons = None if rules.max_steps is None else [rules.max_steps] * num_envs
         self._texts: dict[str, list[str]] = {}
         self._scalars: frozenset[str] = frozenset()
         self._outline: Outline = ""
@@ -123,7 +141,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         rows, passed = split_options(options, self.num_envs)
         pool, _ = self._ready()
         replies = self._guarded(
-            lambda: pool.ask(rows, lambda i, r: r.reset(seeds[i], passed), WasReset)
+            lambda: pool.ask(rows, lambda i, r: self._ask_reset(i, r, seeds[i], passed), WasReset)
         )
         infos: dict[str, Any] = {}
         for row, reply in zip(rows, replies, strict=True):
@@ -149,7 +167,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
 
         def ask(row: int, remote: RemoteEnv) -> None:
             if resetting and self._ended[row]:
-                remote.reset(None)
+                self._ask_reset(row, remote)
             elif each is None:
                 remote.step()
             else:
@@ -169,10 +187,24 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         Raises:
             AttributeError: An env has no attribute of that name; the workers stay alive.
         """
-        return self._query(lambda _, remote: remote.call(name, args, kwargs))
+        if name == HORIZON and self._horizons is not None:
+            return tuple(self._horizons)
+        if name == INSTRUCTION and self._rules.instruction is not None:
+            return (self._rules.instruction,) * self.num_envs
+        if name == INIT_STATE and self._rules.init_states:
+            return tuple(self._init_states.following)
+        try:
+            return self._query(lambda _, remote: remote.call(name, args, kwargs))
+        except AttributeError as exc:
+            if name == HORIZON:
+                advice = "give make_env(max_steps=...), or set it with set_attr."
+                raise AttributeError(f"Task {self._task!r} has no horizon: {advice}") from exc
+            raise
 
     def call_row(self, row: int, name: str) -> Any:
         """Call a method of one env, or read an attribute."""
+        if name in (HORIZON, INIT_STATE, INSTRUCTION):
+            return self.call(name)[row]
         return self._query(lambda _, remote: remote.call(name, (), {}), [row])[0]
 
     def reset_row(
@@ -181,7 +213,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         """Reset one env."""
         pool, _ = self._ready()
         [reply] = self._guarded(
-            lambda: pool.ask([row], lambda _, r: r.reset(seed, options), WasReset)
+            lambda: pool.ask([row], lambda _, r: self._ask_reset(row, r, seed, options), WasReset)
         )
         self._store_texts(row, reply)
         self._ended[row] = False
@@ -195,9 +227,10 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             lambda: pool.ask([row], lambda _, r: r.step_with(as_numpy(action)), Stepped)
         )
         self._store_texts(row, reply)
-        truncated = reply.truncated or self._clock.tick_row(row)
-        self._ended[row] = reply.terminated or truncated
-        return self._observation(row), reply.rewards[0], reply.terminated, truncated, reply.info
+        terminated = self._score(reply)
+        truncated = self._clock.tick_row(row) or reply.truncated
+        self._ended[row] = terminated or truncated
+        return self._observation(row), reply.rewards[0], terminated, truncated, reply.info
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """Return an attribute of each env."""
@@ -211,11 +244,15 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
                 f"set_attr got {pluralize(len(each), 'value')} for "
                 f"{pluralize(self.num_envs, 'env')}; give one per env."
             )
-        pool, _ = self._ready()
-        rows = range(self.num_envs)
-        self._guarded(
-            lambda: pool.query(lambda i, remote: remote.set_attr(name, each[i]), Done, rows)
-        )
+        if name in (HORIZON, INIT_STATE):
+            each = check_chosen(name, each)
+        if name == INIT_STATE and self._rules.init_states:
+            self._init_states.following[:] = each
+            return
+        self._ask_set_attr(name, each)
+        if name == HORIZON:
+            self._horizons = each
+            self._clock.set_horizons(each)
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the processes. Gymnasium calls this from `close`; the arguments are ignored."""
@@ -234,6 +271,32 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
     def __repr__(self) -> str:
         return f"LazyVectorEnv({self._suite}/{self._task}, {self.num_envs} envs)"
 
+    def _ask_set_attr(self, name: str, each: Sequence[Any]) -> None:
+        pool, _ = self._ready()
+        rows = range(self.num_envs)
+        try:
+            self._guarded(lambda: pool.query(lambda i, r: r.set_attr(name, each[i]), Done, rows))
+        except WorkerError as exc:
+            error = as_attribute_error(exc)
+            if error is exc:
+                raise
+            raise error from exc
+
+    def _ask_reset(
+        self,
+        row: int,
+        remote: RemoteEnv,
+        seed: int | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        remote.reset(seed, self._init_states.choose(row, options))
+
+    def _score(self, reply: Stepped) -> bool:
+        """Name the success in a step's info; return whether the step has terminated the episode."""
+        if self._rules.named_success:
+            name_success(reply.info)
+        return reply.terminated or (self._rules.until_success and success_of(reply.info) is True)
+
     def _ready(self) -> tuple[WorkerPool, Buffers]:
         """Return the pool and its shared memory; make the envs that do not exist yet."""
         pool = self._pool or self._new_pool()
@@ -247,6 +310,8 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         self._texts = {leaf.path: [""] * self.num_envs for leaf in parts if leaf.dtype is None}
         self._scalars = frozenset(leaf.path for leaf in parts if leaf.scalar)
         self._outline = outline_of(self.single_observation_space)
+        if self._horizons is not None and self._rules.max_steps is None:  # as set before they ended
+            self._ask_set_attr(HORIZON, self._horizons)
         return pool, buffers
 
     def _inspect(self) -> Opened:
@@ -279,7 +344,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
 
     def _new_pool(self) -> WorkerPool:
         self.closed = False
-        self._pool = WorkerPool(self._spec, self._suite, self._task, self.num_envs)
+        self._pool = WorkerPool(self._spec, self._suite, self._task, self.num_envs, self._shown)
         self._finalizer = weakref.finalize(self, self._pool.close)
         return self._pool
 
@@ -339,7 +404,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
                 self._store_texts(row, reply)
             if isinstance(reply, Stepped):
                 rewards[row] = reply.rewards[0]
-                terminated[row] = reply.terminated
+                terminated[row] = self._score(reply)
                 truncated[row] = reply.truncated
             else:
                 self._clock.begin(row)
@@ -361,7 +426,7 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
         for row in rows:
             final = {"final_obs": self._observation(row), "final_info": replies[row].info}
             self._add_info(infos, final, row)
-        resets = self._guarded(lambda: pool.ask(rows, lambda _, r: r.reset(None), WasReset))
+        resets = self._guarded(lambda: pool.ask(rows, self._ask_reset, WasReset))
         for row, reply in zip(rows, resets, strict=True):
             self._store_texts(row, reply)
             self._clock.begin(row)
@@ -391,3 +456,9 @@ class LazyVectorEnv(VectorEnv[Any, Any, Array]):
             value = copied(view[row, ...])
             values[path] = value[()] if path in self._scalars else value
         return unflatten(self._outline, values)
+
+
+def _with_parts(spaces: Spaces | None, needs: Sequence[str] | None) -> Spaces | None:
+    if spaces is None or needs is None:
+        return spaces
+    return select_leaves(spaces[0], needs), spaces[1]

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,16 @@ from envhub.types import WorkerSpec
 from envhub.vector.batches import Batches
 from envhub.wire.frames import BrokenChannel
 from envhub.wire.memory import Buffers, make_memory, needed_bytes
-from envhub.wire.messages import Done, Loaded, Opened, QuickStepped, Reply, Stepped, WasReset
+from envhub.wire.messages import (
+    Converted,
+    Done,
+    Loaded,
+    Opened,
+    QuickStepped,
+    Reply,
+    Stepped,
+    WasReset,
+)
 from envhub.wire.spaces import Spaces
 from envhub.wire.values import Array
 
@@ -28,14 +37,34 @@ _IN_ANSWER = -1
 """Replaces the number of a quick step whose result is in the answer, not in shared memory."""
 
 
+class Shown(NamedTuple):
+    """How much of its observations an env shows."""
+
+    needs: tuple[str, ...] | None = None
+    """The parts that are read; None: all."""
+    converted: bool = False
+    """Whether the benchmark converts them to LeRobot's names."""
+
+
+EVERYTHING = Shown()
+
+
 class WorkerPool:
     """Workers with one env each, all of one task."""
 
-    def __init__(self, spec: WorkerSpec | LazySpec, suite: str, task: str, size: int) -> None:
+    def __init__(
+        self,
+        spec: WorkerSpec | LazySpec,
+        suite: str,
+        task: str,
+        size: int,
+        shown: Shown = EVERYTHING,
+    ) -> None:
         self._spec = spec
         self._suite = suite
         self._task = task
         self._size = size
+        self._shown = shown
         self._pid = os.getpid()
         self.remotes: list[RemoteEnv] = []
         self.opened: Opened | None = None
@@ -215,14 +244,20 @@ class WorkerPool:
             raise
         self.ask(new, lambda _, remote: remote.load(), Loaded)
         with explaining(spec):
-            opened = self.ask(new, lambda _, r: r.open(self._suite, self._task), Opened)
-        for row, answer in zip(new, opened, strict=True):
-            self._check_spaces(row, answer)
+            needs = self._shown.needs
+            opened = self.ask(new, lambda _, r: r.open(self._suite, self._task, needs), Opened)
+            converted: list[Any] = [None] * count
+            if self._shown.converted:
+                converted = self.ask(new, lambda _, r: r.convert(None), Converted)
+        for row, *answers in zip(new, opened, converted, strict=True):
+            self._check_spaces(row, *answers)
 
-    def _check_spaces(self, row: int, answer: Opened) -> None:
+    def _check_spaces(self, row: int, answer: Opened, converted: Converted | None) -> None:
         """Make sure that an env has the same spaces as the first one."""
         try:
             spaces = self.remotes[row].spaces(answer)
+            if converted is not None:
+                spaces = self.remotes[row].converted_space(converted), spaces[1]
             if self.spaces is None:
                 self.opened, self.spaces = answer, spaces
             elif spaces != self.spaces:

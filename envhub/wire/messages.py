@@ -60,6 +60,8 @@ class Open(_Message, frozen=True):
 
     suite: str
     task: str
+    needs: tuple[str, ...] | None = None
+    """The parts of its observations that anybody reads, the others are left out; None = all."""
 
 
 class Attach(_Message, frozen=True):

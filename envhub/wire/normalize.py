@@ -4,7 +4,7 @@
 of one task; `normalize` does both.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from envhub.declarations import NAME
 from envhub.errors import InvalidEnvs
+from envhub.wire.tasks import Tasks
 
 AnyEnv = gym.Env[Any, Any]
 
@@ -26,8 +27,12 @@ Entry = AnyEnv | AnyVectorEnv | Maker | Sequence[Maker]
 Key = tuple[str, ...]
 
 
-def normalize(returned: object, n_envs: int, *, name: str) -> dict[str, dict[str, AnyVectorEnv]]:
+def normalize(
+    returned: object, n_envs: int, *, name: str
+) -> dict[str | int, dict[str | int, AnyVectorEnv]]:
     """Turn the value that `make_env` returned into vector environments of `n_envs` envs each.
+
+    The keys stay as they are. Tasks can be looked up by number too, as LeRobot's are.
 
     Args:
         returned: An env, a callable or list of callables that make envs, `{task: ...}` or
@@ -38,10 +43,19 @@ def normalize(returned: object, n_envs: int, *, name: str) -> dict[str, dict[str
     Raises:
         InvalidEnvs: The value is something else, or has another number of envs.
     """
-    return {
-        suite: {task: vectorize(entry, n_envs, key=(suite, task)) for task, entry in tasks.items()}
-        for suite, tasks in arrange(returned, name=name).items()
-    }
+    arranged = arrange(returned, name=name)
+    suites = _keys(returned) if any(map(_is_mapping, _values(returned))) else {}
+    vectors: dict[str | int, dict[str | int, AnyVectorEnv]] = {}
+    for suite, entries in arranged.items():
+        own = suites.get(suite, suite)
+        tasks = _keys(returned[own] if suites else returned)  # type: ignore[index]
+        vectors[own] = Tasks(
+            {
+                tasks.get(task, task): vectorize(entry, n_envs, key=(suite, task))
+                for task, entry in entries.items()
+            }
+        )
+    return vectors
 
 
 def arrange(returned: object, *, name: str) -> dict[str, dict[str, Entry]]:
@@ -105,6 +119,19 @@ def _named(mapping: Mapping[Any, object], where: Key) -> dict[str, object]:
             raise InvalidEnvs(f"{_at(where)}two keys that read {name!r}.", (*where, name))
         named[name] = value
     return named
+
+
+def _keys(returned: object) -> dict[str, str | int]:
+    """Return the keys of a mapping by their names."""
+    return {str(key): key for key in returned} if isinstance(returned, Mapping) else {}
+
+
+def _values(returned: object) -> Iterable[object]:
+    return returned.values() if isinstance(returned, Mapping) else ()
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _entry(value: object, key: Key) -> Entry:

@@ -7,7 +7,7 @@ constructors.
 
 import math
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from gymnasium import spaces
 
+from envhub.errors import UnknownName
 from envhub.wire.values import DTYPES, portable
 
 AnySpace = spaces.Space[Any]
@@ -232,6 +233,24 @@ def leaf_keys(
     return keys
 
 
+def select_leaves(space: AnySpace, needs: Collection[str]) -> AnySpace:
+    """Return a Dict space with some of its parts, in its order.
+
+    Args:
+        space: The space of an observation.
+        needs: The paths of leaves, or of Dicts with all of their leaves.
+
+    Raises:
+        UnknownName: It has no part of that name.
+    """
+    parts = _paths(space)
+    for name in needs:
+        if name not in parts:
+            raise UnknownName("part of the observation", name, parts)
+    selected = _select(space, needs)
+    return spaces.Dict() if selected is None else selected
+
+
 def outline_of(space: AnySpace, path: str = "") -> Outline:
     """Return the nesting of a space's values, with the path of each leaf in its place."""
     match space:
@@ -250,6 +269,28 @@ def unflatten(outline: Outline, values: Mapping[str, Any]) -> Any:
     if type(outline) is dict:
         return {key: unflatten(part, values) for key, part in outline.items()}
     return tuple([unflatten(part, values) for part in outline])
+
+
+def _paths(space: AnySpace, path: str = "") -> list[str]:
+    """The paths of the parts of a Dict, and of the parts of Dicts in it."""
+    if not isinstance(space, spaces.Dict):
+        return []
+    below = [(_join(path, key), part) for key, part in space.items()]
+    return [name for own, part in below for name in (own, *_paths(part, own))]
+
+
+def _select(space: AnySpace, needs: Collection[str], path: str = "") -> AnySpace | None:
+    if path in needs:
+        return space
+    if not isinstance(space, spaces.Dict):
+        return None
+    below = [(key, _select(part, needs, _join(path, key))) for key, part in space.items()]
+    kept = [(key, part) for key, part in below if part is not None]
+    if not kept:
+        return None
+    selected = spaces.Dict(kept)
+    selected.sort_keys = getattr(space, "sort_keys", True)
+    return selected
 
 
 def _decode(spec: SpaceSpec) -> Any:

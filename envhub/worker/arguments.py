@@ -2,13 +2,17 @@
 
 An argument goes to the parameter of its name, else to `cfg`, else to `**kwargs`, never twice. A
 `cfg` is built as its annotation or its default says: a dataclass with its fields checked, nested
-ones too; a dict as a dict; anything else as a namespace.
+ones too; a dict as a dict; anything else as a `Config`, whose values are attributes and items.
+
+A function may need a `cfg` without saying so: it reads `kwargs["cfg"]`, or hides its signature
+behind a decorator. It is called once more with one if it asks for it.
 """
 
 import dataclasses
 import inspect
+import re
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import partial
 from inspect import Parameter
 from pathlib import PurePath
@@ -38,9 +42,67 @@ def call_make_env(make_env: Callable[..., object], env_args: Mapping[str, Argume
     try:
         signature = inspect.signature(make_env)
     except (TypeError, ValueError):  # e.g. a function of an extension module
-        return make_env(**_CONTRACT, **env_args)
+        return _call_with_cfg(make_env, {**_CONTRACT, **env_args})
     bound = _bind(make_env, signature, env_args)
-    return make_env(*bound.args, **bound.kwargs)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    if Parameter.VAR_KEYWORD not in kinds or "cfg" in signature.parameters:
+        return make_env(*bound.args, **bound.kwargs)
+    return _call_with_cfg(partial(make_env, *bound.args), bound.kwargs)
+
+
+class Config(SimpleNamespace):
+    """A `cfg` of which the function does not say what it is: its values can be read both ways."""
+
+    def __getitem__(self, name: str) -> Any:
+        return vars(self)[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in vars(self)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(vars(self))
+
+    def keys(self) -> Iterable[str]:
+        """Return the names of the values."""
+        return vars(self).keys()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a value, or the default if there is none of that name."""
+        return vars(self).get(name, default)
+
+
+def _call_with_cfg(make_env: Callable[..., object], arguments: dict[str, Any]) -> object:
+    """Call a function that takes any arguments by name, and perhaps needs a `cfg` among them."""
+    if "cfg" in arguments:
+        cfg = arguments["cfg"]
+        return make_env(**{**arguments, "cfg": Config(**cfg) if isinstance(cfg, dict) else cfg})
+    own = {name: value for name, value in arguments.items() if name in _CONTRACT}
+    others = {name: value for name, value in arguments.items() if name not in _CONTRACT}
+    try:
+        return make_env(**arguments)
+    except (KeyError, TypeError) as exc:
+        if not _asks_for_cfg(exc, others):
+            raise
+        problem = exc
+    try:
+        return make_env(**own, cfg=Config(**others))
+    except TypeError as exc:
+        if _unexpected(exc) == "cfg":  # it takes neither
+            raise problem from None
+        raise
+
+
+def _asks_for_cfg(error: KeyError | TypeError, others: Container[str]) -> bool:
+    """Whether a function was called without the `cfg` that it needs, or with what belongs there."""
+    if isinstance(error, KeyError):
+        return error.args == ("cfg",)
+    missing = re.search(r"missing \d+ required .*'cfg'", str(error))
+    return missing is not None or _unexpected(error) in others
+
+
+def _unexpected(error: TypeError) -> str:
+    found = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    return found[1] if found else ""
 
 
 def _bind(
@@ -101,7 +163,7 @@ def _bind_cfg(
 
 
 def _cfg_type(make_env: Callable[..., object], cfg: Parameter) -> Any:
-    """Return the type to build a `cfg` as: a dataclass, dict or SimpleNamespace."""
+    """Return the type to build a `cfg` as: a dataclass, dict or Config."""
     if dataclasses.is_dataclass(cfg.default) and not isinstance(cfg.default, type):
         return type(cfg.default)
     if isinstance(cfg.default, dict):
@@ -110,13 +172,13 @@ def _cfg_type(make_env: Callable[..., object], cfg: Parameter) -> Any:
     try:
         hint = typing.get_type_hints(annotations, _globals_of(make_env))["cfg"]
     except _UNKNOWN_TYPE:
-        return SimpleNamespace
+        return Config
     for option in _options(hint):
-        if _is_dataclass(option):
+        if _is_dataclass(option) and not inspect.isabstract(option):
             return option
         if _is_mapping(option):
             return dict
-    return SimpleNamespace
+    return Config
 
 
 def _takes(kind: Any, name: str) -> bool:
@@ -134,7 +196,7 @@ def _build_cfg(kind: Any, values: Mapping[str, Any], default: Any = None) -> Any
         return _build(kind, values, "cfg", default)
     if kind is dict:
         return {**(default if isinstance(default, dict) else {}), **values}
-    return SimpleNamespace(**values)
+    return Config(**values)
 
 
 def _build(kind: Any, values: Mapping[str, Any], where: str, default: Any = None) -> Any:

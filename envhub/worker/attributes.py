@@ -12,7 +12,7 @@ import numpy as np
 from envhub.declarations import MAX_DESCRIPTION, MAX_HORIZON
 from envhub.wire.normalize import AnyEnv
 
-_HORIZONS = ("_max_episode_steps", "max_episode_steps", "max_steps", "_max_steps")
+_HORIZONS = ("_max_episode_steps", "max_episode_steps", "max_steps", "_max_steps", "horizon")
 
 
 def instruction_of(env: AnyEnv) -> str | None:
@@ -38,6 +38,23 @@ def horizon_of(env: AnyEnv) -> int | None:
     values = [_read(env, name) for name in _HORIZONS]
     values.append(getattr(env.spec, "max_episode_steps", None))
     return next((int(value) for value in values if _is_horizon(value)), None)
+
+
+def set_attribute(env: AnyEnv, name: str, value: Any) -> None:
+    """Set an attribute of the env, as Gymnasium does: also one that it lacks.
+
+    Raises:
+        AttributeError: The env lacks it, and nobody would read what was set.
+    """
+    if not env.has_wrapper_attr(name):
+        if name == "_max_episode_steps":  # the host counts the steps
+            return
+        if name == "init_state_id":
+            raise AttributeError(
+                "This task has no stored initial states, so init_state_id cannot be set: reset "
+                "with a seed instead."
+            )
+    env.set_wrapper_attr(name, value)
 
 
 def conventions_of(env: AnyEnv) -> Any:

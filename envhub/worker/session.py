@@ -46,10 +46,10 @@ from envhub.wire.messages import (
     WasReset,
 )
 from envhub.wire.normalize import AnyEnv
-from envhub.wire.spaces import decode_spaces, encode_space, leaves
+from envhub.wire.spaces import decode_spaces, encode_space, leaves, select_leaves
 from envhub.wire.step_results import success_of
 from envhub.wire.values import NotPortable, portable
-from envhub.worker.attributes import description_of
+from envhub.worker.attributes import description_of, set_attribute
 from envhub.worker.benchmark import (
     DeclaredSpaces,
     LoadedBenchmark,
@@ -226,14 +226,17 @@ class Session:
         for wrapper in self._plugins.wrappers(task):
             env = wrapper(env)
         self._env, self._task, self._converter, self._needs = env, task, None, None
-        self._shown = env.observation_space
+        shown = env.observation_space
+        if request.needs is not None:
+            shown = select_leaves(shown, request.needs)
+        self._shown = shown
         self._channel.expect_fds(expecting=True)  # Attach comes next, with the memory
-        self._all_leaves = frozenset(leaf.path for leaf in leaves(env.observation_space))
+        self._all_leaves = frozenset(leaf.path for leaf in leaves(shown))
         self._observers = observers(env)
-        self._readers = self._unchecked = readers(env.observation_space)
+        self._readers = self._unchecked = readers(shown)
         return Opened(
             request.id,
-            encode_space(env.observation_space),
+            encode_space(shown),
             encode_space(env.action_space),
             env.render_mode,
             # robosuite's wrapper has None there
@@ -370,7 +373,7 @@ class Session:
         return Returned(request.id, portable(self._open_env().render()))
 
     def _set_attr(self, request: SetAttr) -> Done:
-        self._open_env().set_wrapper_attr(request.name, request.value)
+        set_attribute(self._open_env(), request.name, request.value)
         return Done(request.id)
 
     def _close(self, request: Close) -> Done:

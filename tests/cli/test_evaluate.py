@@ -110,7 +110,7 @@ class TestOutput:
         digest = json.loads((out / "run.json").read_text())["protocol"][7:19]
         assert re.fullmatch(
             rf"\./run_walk \| policy {re.escape(NOISY)} \| protocol {digest} \| "
-            rf"{rate} \[.*%, .*%\] \| 9 episodes, 3 tasks",
+            rf"seed 0, horizon 20 \| {rate} \[.*%, .*%\] \| 9 episodes, 3 tasks",
             lines[-2],
         )
         assert lines[-1] == str(out)
@@ -126,7 +126,7 @@ class TestOutput:
         shown = json.loads(answer.out)
         assert list(shown) == [
             *("run", "complete", "policy", "protocol", "conventions", "instructions"),
-            *("policy_instructions", "line", "tasks", "suites", "overall", "baselines"),
+            *("policy_instructions", "line", "evidence", "tasks", "suites", "overall", "baselines"),
         ]
         assert (shown["run"], shown["complete"]) == (str(out), True)
         start_of_line = f"./run_walk | policy random | protocol {shown['protocol'][7:19]} | "

@@ -4,6 +4,9 @@ The programs use `make_env`, the vector environment and plain Python only, as Le
 examples and its evaluation loop do.
 """
 
+from dataclasses import dataclass
+from enum import Enum
+
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
@@ -151,6 +154,164 @@ def test_a_declared_benchmark_offers_the_same(publish):
     assert not any(terminated.any() for terminated, _ in ends)
     assert [truncated.tolist() for _, truncated in ends] == [[False] * 2] * 59 + [[True] * 2]
     close_envs(envs)
+
+
+def stored(task="once", n_envs=2, **options):
+    """The envs of a benchmark with stored initial states."""
+    return make_env(ASSETS / "stored_states", n_envs, tasks=task, **options)["any"][task]
+
+
+def still(env):
+    return np.zeros((env.num_envs, 2), np.float32)
+
+
+def states_of(env, **options):
+    return env.reset(**options)[0]["agent_pos"][:, 0].tolist()
+
+
+def test_stored_states_are_counted_per_env_and_can_be_set():
+    with stored() as env:
+        assert [states_of(env, seed=5) for _ in range(3)] == [[0, 1], [2, 0], [1, 2]]
+        assert env.get_attr("init_state_id") == (6, 7)
+        env.set_attr("init_state_id", [1, 1])
+        assert states_of(env) == [1, 1]
+        assert states_of(env, options={"init_state": 2}) == [2, 2]
+        assert [env.envs[1].reset()[0]["agent_pos"][0], env.envs[1].init_state_id] == [0, 5]
+        with pytest.raises(ValueError, match="init_state_id must be a whole number"):
+            env.set_attr("init_state_id", [0, 1.5])
+        ends = [env.step(still(env)) for _ in range(4)]
+        assert ends[2][2].tolist() == [True, True]
+        assert ends[3][0]["agent_pos"][:, 0].tolist() == [0, 2]  # states 3 and 5 of 3
+    with stored("ever") as env:
+        assert states_of(env) == [-1, -1]
+        with pytest.raises(AttributeError, match="no stored initial states"):
+            env.set_attr("init_state_id", [0, 1])
+        assert states_of(env) == [-1, -1]
+
+
+def test_the_first_success_ends_an_episode_as_in_eval(tmp_path):
+    ends = {}
+    for task, options in (("once", {}), ("once", {"end_at_success": False}), ("ever", {})):
+        with stored(task, **options) as env:
+            env.reset()
+            steps = [env.step(still(env)) for _ in range(9)]
+            ends[task, *options] = [bool(terminated[0]) for _, _, terminated, *_ in steps]
+            successes = [info["is_success"].tolist() for *_, info in steps[:3]]
+            assert successes == [[False, False], [False, False], [True, True]]
+            assert [info["success"].tolist() for *_, info in steps[:3]] == successes
+    assert ends["once",] == [False, False, True, False] * 2 + [False]
+    assert ends["once", "end_at_success"] == ends["ever",] == [False] * 9
+    run = envhub.evaluate(
+        ASSETS / "stored_states", "zero", tasks="once", episodes=3, workers=1, out=tmp_path / "run"
+    )
+    assert [record.steps for record in run.records()] == [3, 3, 3]
+
+
+def test_a_horizon_that_is_given_or_set():
+    with stored("ever", max_steps=4) as env:
+        env.reset()
+        assert env.call("_max_episode_steps") == (4, 4)
+        assert [env.step(still(env))[3].tolist() for _ in range(4)][2:] == [[False] * 2, [True] * 2]
+        env.set_attr("_max_episode_steps", [2, 6])
+        env.reset()
+        assert env.call("_max_episode_steps") == (2, 6)
+        assert env.envs[0]._max_episode_steps == 2
+        assert [env.step(still(env))[3].tolist() for _ in range(2)][1] == [True, False]
+        with pytest.raises(ValueError, match="_max_episode_steps must be a whole number from 1 to"):
+            env.set_attr("_max_episode_steps", 0)
+    with pytest.raises(envhub.UsageError, match="max_steps must be a whole number from 1 to"):
+        stored(max_steps=0)
+
+
+def test_what_nobody_reads_is_not_drawn():
+    with stored(needs=["agent_pos", "parts/b"]) as env:
+        assert list(env.single_observation_space) == ["agent_pos", "parts"]
+        observation, _ = env.reset()
+        observation = [observation, *(env.step(still(env))[0] for _ in range(2))][-1]
+        assert observation.keys() == {"agent_pos", "parts"}
+        assert observation["parts"].keys() == {"b"}
+        assert observation["agent_pos"][:, 2].tolist() == [0, 0]
+        assert env.observation_space.contains(observation)
+    with stored(needs="parts") as env:
+        assert env.reset()[0]["parts"]["a"].tolist() == [1, 1]
+    with pytest.raises(envhub.UsageError, match="No part of the observation is called 'pixel'"):
+        stored(needs=["pixel"])
+
+
+def test_observations_as_the_benchmark_converts_them():
+    with stored(format="lerobot") as env:
+        observation, _ = env.reset()
+        assert observation.keys() == {"observation.images.top", "observation.state"}
+        assert observation["observation.images.top"][:, -1, 0].tolist() == [[1] * 3] * 2
+        assert env.step(still(env))[0]["observation.state"].tolist() == [[0, 1, 2], [1, 1, 2]]
+        assert env.single_observation_space["observation.state"].shape == (3,)
+    with pytest.raises(envhub.UsageError, match="leave it or format out"):
+        stored(format="lerobot", needs=["agent_pos"])
+
+
+def test_a_config_of_lerobots_is_the_reference_and_the_files_cfg(publish, tmp_path):
+    class Kind(Enum):
+        BIG = "big"
+
+    @dataclass
+    class HubEnv:
+        hub_path: str
+        kind: Kind = Kind.BIG
+        sizes: tuple[int, ...] = (3, 4)
+
+    (tmp_path / "asks").mkdir()
+    (tmp_path / "asks" / "env.py").write_text(
+        "import gymnasium as gym\n"
+        "def make_env(**kwargs):\n"
+        "    cfg = kwargs['cfg']\n"
+        "    env = gym.make('CartPole-v1', max_episode_steps=cfg.sizes[1])\n"
+        "    env.unwrapped.task_description = cfg['kind']\n"
+        "    return env\n"
+    )
+    ref, cache = publish(tmp_path / "asks"), tmp_path / "cache"
+    envs = make_env(HubEnv(ref), 1, False, str(cache), trust_remote_code=True)
+    env = envs["asks"][0]
+    assert env.call("_max_episode_steps") == (4,)
+    assert env.call("task_description") == ("big",)
+    close_envs(envs)
+    assert [path.name for path in (cache / "sources").iterdir()] == ["user--asks"]
+    assert not (tmp_path / "home" / "sources").exists()
+    envs = make_env(ref, cfg={"kind": "own", "sizes": [0, 7]}, trust_remote_code=True)
+    assert envs["asks"][0].call("_max_episode_steps") == (7,)
+    close_envs(envs)
+
+
+def test_an_env_without_a_horizon_says_how_to_give_one(tmp_path):
+    (tmp_path / "env.py").write_text(
+        "import gymnasium as gym\n"
+        "def make_env(n_envs=1):\n"
+        "    return gym.make('CartPole-v1').unwrapped\n"
+    )
+    [[env]] = [tasks.values() for tasks in make_env(tmp_path).values()]
+    with env, pytest.raises(AttributeError, match=r"has no horizon: give make_env\(max_steps"):
+        env.call("_max_episode_steps")
+    [[env]] = [tasks.values() for tasks in make_env(tmp_path, max_steps=5).values()]
+    with env:
+        assert env.call("_max_episode_steps") == (5,)
+
+
+def test_instructions_that_replace_the_benchmarks():
+    with stored("ever", instructions={"ever": "Run.", "once": "Stop."}) as env:
+        env.reset()
+        assert env.call("task_description") == ("Run.", "Run.")
+        assert env.envs[1].task_description == "Run."
+    with pytest.raises(envhub.UsageError, match="No task is called 'eve'"):
+        stored(instructions={"eve": "Run."})
+    with pytest.raises(envhub.UsageError, match="'ever' must be one text"):
+        stored(instructions={"ever": ["Run.", "Go."]})
+
+
+def test_an_unknown_suite_names_those_there_are():
+    with pytest.raises(envhub.UsageError) as caught:
+        make_env(DOCS / "examples" / "reach", suites="nea")
+    assert str(caught.value) == (
+        "No suite is called 'nea'. Did you mean 'near'? The suites are near, far, all."
+    )
 
 
 @pytest.mark.parametrize(

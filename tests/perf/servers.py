@@ -73,15 +73,18 @@ class Network:
 
         torch.manual_seed(0)
         torch.set_num_threads(1)
-        wide = [torch.nn.Linear(2048, 2048) for _ in range(6)]
-        self.net = torch.nn.Sequential(torch.nn.Linear(8, 2048), *wide, torch.nn.Linear(2048, 7))
+        wide = [m for _ in range(4) for m in (torch.nn.Linear(512, 512), torch.nn.GELU())]
+        self.net = torch.nn.Sequential(torch.nn.Linear(8, 512), *wide, torch.nn.Linear(512, 8))
         self.batch = batch
 
     def act(self, obs, episodes):
         import torch
 
         with torch.inference_mode():
-            return self.net(torch.from_numpy(obs["state"]).float()).clamp(-1, 1).numpy()
+            flow = torch.from_numpy(obs["state"]).float()
+            for _ in range(20):  # as diffusion and flow matching do
+                flow = self.net(flow)
+            return flow[:, :7].clamp(-1, 1).numpy()
 
 
 def make_policy(benchmark, observation_space, action_space, batch=0):

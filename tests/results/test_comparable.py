@@ -44,19 +44,19 @@ def test_what_must_be_equal(name):
 
 
 def test_other_seeding_is_told_with_the_line_that_makes_pairs():
-    own = changed("plan.seeding", "task", INFO)
+    shared, own = changed("plan.seeding", "shared", INFO), copy.deepcopy(INFO)
     with pytest.raises(UsageError) as caught:
-        check_comparable(info_of(INFO), info_of(own))
+        check_comparable(info_of(shared), info_of(own))
     assert str(caught.value) == (
         "The runs differ in --seeding (shared, task). --unpaired compares them all the same, as "
         "different experiments. For pairs play B with the seeds of A: envhub eval ./env --policy "
         "zero --suite s --episodes 10 --seed 0 --seeding shared"
     )
     with pytest.raises(UsageError, match=r"play B with the seeds of A: envhub eval .* --seed 0$"):
-        check_comparable(info_of(own), info_of(INFO))
+        check_comparable(info_of(own), info_of(shared))
     own["policy"]["kind"] = "object"
     with pytest.raises(UsageError, match=r"Evaluate B's policy with seeding='shared' for pairs.$"):
-        check_comparable(info_of(INFO), info_of(own))
+        check_comparable(info_of(shared), info_of(own))
 
 
 def test_what_providers_tell_their_policies_is_named_and_pairs():

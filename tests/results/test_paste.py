@@ -65,17 +65,33 @@ ONE = {"s": ["t"]}
     ],
 )
 def test_the_line_to_paste_names_benchmark_policy_and_protocol(records, text):
-    expected = f"metaworld | policy ./p.py | protocol 0123456789ab | {text}"
+    expected = (
+        f"metaworld | policy ./p.py | protocol 0123456789ab | seed 0 shared, horizon 5 | {text}"
+    )
     assert line(records, len(records), ONE) == expected
 
 
 @pytest.mark.parametrize(
     ("records", "planned", "said"),
     [
-        ([won(), won()], 150, "| 2 of 300 episodes, 1 task"),
+        (
+            [won(), won()],
+            150,
+            (
+                "| 2 of 300 episodes, 1 of 2 tasks | incomplete: those that end first are no "
+                "random sample"
+            ),
+        ),
         ([won("t"), lost("u")], 1, "| 2 episodes, 2 tasks"),
-        ([won(), env_error()], 150, "| 1 of 300 episodes, 1 task | 1 errored episode left out"),
-        ([], 1, "| no rate | 0 of 2 episodes, 0 tasks"),
+        (
+            [won(), env_error()],
+            150,
+            (
+                "| 1 of 300 episodes, 1 of 2 tasks | incomplete: those that end first are no "
+                "random sample | 1 errored episode left out"
+            ),
+        ),
+        ([], 1, "| no rate | 0 of 2 episodes, 0 of 2 tasks"),
     ],
 )
 def test_the_line_of_an_incomplete_run_says_of_how_many(records, planned, said):
@@ -101,4 +117,6 @@ def test_the_header():
     complete = summarize([won("t"), lost("u")], SUITES)
     assert header(info(), complete) == "metaworld, policy ./p.py"
     partial = summarize([won("t"), env_error("u")], SUITES)
-    assert header(info(150), partial) == ("metaworld, policy ./p.py, incomplete: 2 of 300 episodes")
+    assert header(info(150), partial) == "metaworld, policy ./p.py, incomplete: 2 of 300 episodes"
+    one = summarize([won("t")], SUITES)
+    assert header(info(200), one).endswith("incomplete: 1 of 400 episodes, 1 of 2 tasks")

@@ -3,16 +3,44 @@
 from dataclasses import replace
 
 import pytest
+from support.episodes import env_error, won
 
 from envhub.errors import UnknownName, UsageError
 from envhub.results.require import FIELDS, check_names, failures, parse_requirement
-from envhub.results.summary import Line, Summary, settle
+from envhub.results.summary import Line, Summary, settle, summarize
 
 NEAR = Line(
-    suite="s", task="near", n=10, n_tasks=1, successes=9, rate=0.9, errors=0, policy_errors=0
+    suite="s",
+    task="near",
+    n=10,
+    n_distinct=10,
+    n_tasks=1,
+    successes=9,
+    rate=0.9,
+    errors=0,
+    policy_errors=0,
 )
-S = Line(suite="s", n=10, n_tasks=1, successes=9, rate=0.5, ci_low=0.4, errors=2, policy_errors=0)
-OVERALL = Line(n=10, n_tasks=1, successes=9, rate=0.7, errors=2, policy_errors=0, mean_return=-3.5)
+S = Line(
+    suite="s",
+    n=10,
+    n_distinct=10,
+    n_tasks=1,
+    successes=9,
+    rate=0.5,
+    ci_low=0.4,
+    errors=2,
+    policy_errors=0,
+)
+OVERALL = Line(
+    n=10,
+    n_distinct=10,
+    n_tasks=1,
+    successes=9,
+    rate=0.7,
+    errors=2,
+    policy_errors=0,
+    mean_return=-3.5,
+)
 SUMMARY = Summary((NEAR,), (S,), OVERALL)
 
 
@@ -41,9 +69,9 @@ def test_requirements(text, met):
 
 def test_episodes_without_a_result_count_against_a_requirement():
     suites = {"s": ["near"]}
-    near = replace(NEAR, n=9, errors=1, successes=9, rate=1.0, rate_worst=0.9, rate_best=1.0)
-    summary = Summary((near,), (replace(S, rate=1.0),), replace(OVERALL, n=9, rate=1.0))
-    cases = [settle(summary, suites, 10, succeeded=each) for each in (False, True)]
+    records = [replace(won("near"), episode=k) for k in range(9)]
+    summary = summarize([*records, env_error("near")], suites)
+    cases = [settle(records, suites, 10, succeeded=each) for each in (False, True)]
     assert [case.overall.rate for case in cases] == [0.9, 1.0]
     assert failures([parse_requirement("rate>=0.9")], summary, *cases) == []
     (said,) = failures([parse_requirement("rate>=0.95")], summary, *cases)

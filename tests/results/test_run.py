@@ -74,7 +74,7 @@ def test_an_errored_episode_has_a_record_too(directory):
 def test_the_summary_is_that_of_the_records(directory):
     append(directory, ("far", 1), ("near", 1))
     run = open_run(directory)
-    assert run.summary() == summarize(run.records(), SUITES)
+    assert run.summary() == summarize(run.records(), SUITES, run.run_info.plan.seed_groups)
     assert (run.summary().overall.n, run.summary().overall.n_tasks) == (2, 2)
 
 

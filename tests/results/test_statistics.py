@@ -166,7 +166,17 @@ def test_tasks_that_differ_say_less_of_tasks_like_these():
 
 
 def test_tasks_that_are_alike_say_as_much_as_all_their_episodes():
-    assert tasks_like_these([(9, 10)] * 6).n_effective == 60
+    tallies = [(9, 10)] * 6
+    assert tasks_like_these(tallies) == stratified(tallies)
+
+
+@given(TASKS)
+def test_tasks_like_these_are_never_known_better_than_these(tallies):
+    these, alike = stratified(tallies), tasks_like_these(tallies)
+    if alike is not None:
+        assert alike.n_effective <= these.n_effective
+        assert alike.low <= these.low
+        assert these.high <= alike.high
 
 
 @given(st.floats(0.6, 0.9999), st.integers(1, 10_000))

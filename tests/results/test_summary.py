@@ -110,6 +110,7 @@ def test_a_suite_is_the_mean_over_tasks():
         suite="s",
         task=None,
         n=5,
+        n_distinct=5,
         n_tasks=3,
         successes=1,
         rate=1 / 3,
@@ -167,7 +168,9 @@ def test_an_errored_task_is_left_out_of_the_rate_and_part_of_best_and_worst():
 
 def test_a_task_without_episodes_says_nothing():
     summary = summarize([won("a")], {"s": ["a", "b"], "empty": []})
-    assert summary.tasks[1] == Line(suite="s", task="b", n=0, n_tasks=0, errors=0, policy_errors=0)
+    assert summary.tasks[1] == Line(
+        suite="s", task="b", n=0, n_distinct=0, n_tasks=0, errors=0, policy_errors=0
+    )
     assert rates(summary.overall) == (1, 1.0, 1.0, 1.0)
     assert summary.overall.n_tasks == 1
     assert rates(summary.suites[1]) == (None, None, None, None)
@@ -338,6 +341,7 @@ def test_the_json_has_these_keys():
             "suite": "s",
             "task": "t",
             "n": 1,
+            "n_distinct": 1,
             "n_tasks": 1,
             "successes": 1,
             "rate": 1.0,

@@ -102,11 +102,11 @@ def test_a_checkpoint_made_like_smolvla_libero_needs_no_option(
 ):
     place = made_once(tmp_path_factory, "lerobot_arms.py", "smolvla")
     monkeypatch.setenv("ENVHUB_HOME", str(libero.home()))  # where the runtime is
-    monkeypatch.setenv("ENVHUB_LIBERO_ASSETS", str(libero.assets()))
     words = ("--policy", f"lerobot:{place / 'libero-smolvla'}", "--policy-python")
     words += (newest_lerobot_python(), "--policy-arg", f"models={VLM}={place / 'vlm'}")
     words += ("--task", TASK, "--episodes", 1, "--max-steps", 60, "--workers", 1)
-    words += ("--timeout", "start=600,act=600", "--out", tmp_path / "run")
+    words += ("--timeout", "start=600,act=600", "--env-arg", f"assets={libero.assets()}")
+    words += ("--out", tmp_path / "run")
     answer = command("eval", "libero", *words)
     assert answer.code == 0, answer.err
     (record,) = envhub.open_run(tmp_path / "run").records()

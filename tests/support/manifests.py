@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from support.run_json import MANIFEST
+from support.run_json import MANIFEST, info_of
 
 _TASK = {"horizon": 10, "success": "once", "init_states": 0}
 
@@ -17,6 +17,7 @@ INFO: dict[str, Any] = MANIFEST | {
     | {
         "suites": {"s": ["near", "far"]},
         "episodes": 10,
+        "seeding": "task",
         "tasks": {name: dict(_TASK) for name in ("near", "far")},
     },
     "policy": MANIFEST["policy"] | {"kind": "builtin", "ref": "zero", "path": None, "sha256": None},
@@ -33,8 +34,12 @@ def write_run(
     directory.mkdir()
     (directory / "run.json").write_text(json.dumps(info))
     suites = {task: suite for suite, named in info["plan"]["suites"].items() for task in named}
+    plan = info_of(info).plan
     lines = [
-        json.dumps({**record(task, episode, outcome), "suite": suites[task]})
+        json.dumps(
+            record(task, episode, outcome)
+            | {"suite": suites[task], "seed": plan.seeds(task)[episode]}
+        )
         for task, outcomes in tasks.items()
         for episode, outcome in enumerate(outcomes)
         if outcome != " "

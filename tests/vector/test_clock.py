@@ -23,6 +23,17 @@ def test_an_env_that_steps_alone():
     assert not clock.at_horizon().any()
 
 
+def test_horizons_that_are_set_while_episodes_run():
+    clock = EpisodeClock(2, 3)
+    assert not clock.tick()
+    clock.set_horizons([5, 2])
+    assert clock.tick()
+    assert clock.at_horizon().tolist() == [False, True]
+    clock.begin(1)
+    assert not clock.tick_row(1)
+    assert [clock.tick(), clock.at_horizon().tolist()] == [True, [False, True]]
+
+
 def test_without_a_horizon_nothing_is_ever_due():
     clock = EpisodeClock(1, None)
     assert not any(clock.tick() for _ in range(100))

@@ -1,5 +1,7 @@
 """What a published `make_env` is called with."""
 
+import abc
+import dataclasses
 import functools
 from types import SimpleNamespace
 from typing import Any
@@ -59,6 +61,68 @@ BOTH = {"n_envs": 1, "use_async_envs": False}
 )
 def test_each_argument_goes_to_one_place(signature, env_args, expected):
     assert called(signature, env_args) == expected
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "env_args", "expected"),
+    [
+        ("**kwargs", "kwargs['cfg'].size", {"size": 3}, 3),
+        ("**kwargs", "kwargs['cfg']['size']", {"size": 3}, 3),
+        ("**kwargs", "kwargs['cfg'].size", {"cfg": {"size": 3}}, 3),
+        ("**kwargs", "kwargs['cfg']['size']", {"cfg": {"size": 3}}, 3),
+        ("**kwargs", "kwargs['cfg'].get('size', 5), kwargs['n_envs']", {}, (5, 1)),
+        ("**kwargs", "kwargs.get('cfg'), kwargs['size']", {"size": 3}, (None, 3)),
+        ("*args, **kwargs", "hidden(*args, **kwargs)", {"size": 3}, ([("size", 3)], 1, False)),
+        ("*args, **kwargs", "hidden(*args, **kwargs)", {}, ([], 1, False)),
+    ],
+)
+def test_a_cfg_that_the_signature_does_not_tell(signature, body, env_args, expected):
+    names: dict[str, Any] = {}
+    exec(
+        "def hidden(cfg, n_envs=3, use_async_envs=True):\n"
+        " return [(name, cfg[name]) for name in cfg], n_envs, use_async_envs\n"
+        f"def make_env({signature}):\n return {body}",
+        names,
+    )
+    assert call_make_env(names["make_env"], env_args) == expected
+
+
+@pytest.mark.parametrize("raised", [KeyError("size"), TypeError("missing 1 required 'scene'")])
+def test_another_error_is_not_taken_for_a_missing_cfg(raised):
+    calls = []
+
+    def make_env(**kwargs):
+        calls.append(kwargs)
+        raise raised
+
+    with pytest.raises(type(raised)) as caught:
+        call_make_env(make_env, {})
+    assert caught.value is raised
+    assert calls == [BOTH]
+
+
+def test_a_function_that_takes_neither_says_what_it_was_given():
+    def make_env(n_envs, use_async_envs):
+        return n_envs
+
+    def hidden(*args, **kwargs):
+        return make_env(*args, **kwargs)
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+        call_make_env(hidden, {"size": 3})
+
+
+def test_a_cfg_whose_class_cannot_be_made():
+    @dataclasses.dataclass
+    class Base(abc.ABC):
+        size: int = 1
+
+        @abc.abstractmethod
+        def make(self): ...
+
+    assert called("cfg: Base", {"size": 3, "hub_path": "a/b"}, Base=Base) == {
+        "cfg": cfg(size=3, hub_path="a/b")
+    }
 
 
 def test_a_callable_without_a_signature():

@@ -69,6 +69,8 @@ def test_before_the_first_reset_an_env_may_not_be_able_to_say():
         ({"max_steps": 7, "_max_steps": 5}, 7),
         ({"_max_steps": 7, "spec": SimpleNamespace(max_episode_steps=5)}, 7),
         ({"spec": SimpleNamespace(max_episode_steps=7)}, 7),
+        ({"horizon": 7, "spec": SimpleNamespace(max_episode_steps=5)}, 7),
+        ({"_max_steps": 7, "horizon": 5}, 7),
         ({"_max_episode_steps": None, "max_steps": 7}, 7),
         ({"_max_episode_steps": 0}, None),
         ({"_max_episode_steps": True}, None),

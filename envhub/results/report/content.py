@@ -14,6 +14,7 @@ from envhub.conventions import describe
 from envhub.records import EpisodeError, EpisodeRecord
 from envhub.results.attestations import read_attestations
 from envhub.results.baselines import read_baselines
+from envhub.results.evidence import describe_evidence
 from envhub.results.paste import (
     describe_outlier,
     describe_overridden,
@@ -68,6 +69,7 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "bars": histogram(records, max(horizons, default=1)),
         "horizons": (min(horizons, default=0), max(horizons, default=0)),
         "notes": [
+            *describe_evidence(info, summary),
             *notes(records, info.plan),
             *latency_notes(info.policy),
             *outlier_notes(info.policy),

@@ -121,7 +121,8 @@ def _read(directory: Path, unreadable: list[tuple[str, str]]) -> list[Run]:
 
 
 def _row(entry: Entry, run: Run, page: Path) -> dict[str, Any]:
-    info, line = run.run_info, run.summary().overall
+    info, summary = run.run_info, run.summary()
+    line = summary.overall
     own = run.directory / "report.html"
     address = os.path.relpath(own, page.parent).replace(os.sep, "/") if own.is_file() else None
     return {
@@ -131,7 +132,7 @@ def _row(entry: Entry, run: Run, page: Path) -> dict[str, Any]:
         "seed": entry.seed,
         "line": line,
         "axis": whisker(line),
-        "episodes": describe_episodes(info.plan, line),
+        "episodes": describe_episodes(info.plan, summary),
         "protocol": info.protocol.removeprefix("sha256:")[:12],
         "created": info.created.replace("T", " ")[:16],
         "page": address,

@@ -23,9 +23,22 @@ def read_sentences(benchmark: Benchmark) -> dict[str, str]:
     Raises:
         ContractError: The file in LeRobot's installation is not as expected.
     """
-    if benchmark.name not in _FILES:
+    known = sentences_for(benchmark.name)
+    return {task: known[task] for task in benchmark.tasks() if task in known} if known else {}
+
+
+def sentences_for(benchmark: str) -> dict[str, str]:
+    """Return all of LeRobot's sentences for a benchmark, by task; none if it knows none.
+
+    Args:
+        benchmark: Its name.
+
+    Raises:
+        ContractError: The file in LeRobot's installation is not as expected.
+    """
+    if benchmark not in _FILES:
         return {}
-    name, part = _FILES[benchmark.name]
+    name, part = _FILES[benchmark]
     spec = find_spec("lerobot")
     if spec is None or not spec.submodule_search_locations:
         return {}
@@ -34,8 +47,8 @@ def read_sentences(benchmark: Benchmark) -> dict[str, str]:
         known = json.loads(path.read_bytes())[part]
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise ContractError(
-            f"LeRobot's sentences for {benchmark.name} cannot be read from {path}: {exc!r}."
+            f"LeRobot's sentences for {benchmark} cannot be read from {path}: {exc!r}."
         ) from exc
     if not isinstance(known, Mapping):
         raise ContractError(f"{path} has no sentences in {part}.")
-    return {task: str(known[task]) for task in benchmark.tasks() if task in known}
+    return {str(task): str(sentence) for task, sentence in known.items()}

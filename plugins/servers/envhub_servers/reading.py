@@ -12,21 +12,27 @@ from envhub.declarations import NAME
 from envhub.errors import ContractError, UsageError
 from envhub.wire.messages import EpisodeInfo
 from envhub.wire.spaces import Leaf
-from envhub_servers.keys import INSTRUCTION, Entry, read_keys
+from envhub_servers.keys import INSTRUCTION, PRESETS, Entry, read_keys
 from envhub_servers.pictures import is_picture
 
 WHOLE = "observation"
 """The name of an observation that is a single array."""
 MAX_TEXT = 20_000
 """Characters of an instruction, or of another text."""
-CONVERTED: Mapping[str, str] = {
-    "libero": (
-        "observation.images.image=observation/image,"
-        "observation.images.image2=observation/wrist_image,"
-        "observation.state=observation/state,instruction=prompt"
+_LIBERO = (
+    "observation.images.image=observation/image,"
+    "observation.images.image2=observation/wrist_image,"
+    "observation.state=observation/state,instruction=prompt"
+)
+CONVERTED: Mapping[tuple[str, str], str] = {
+    ("openpi", "libero"): _LIBERO,
+    ("roboarena", "libero"): _LIBERO,
+    ("vla-eval", "libero"): (
+        "observation.images.image=images[agentview],observation.images.image2=images[wrist],"
+        "observation.state=states,instruction=task_description"
     ),
 }
-"""Presets for policies that read LeRobot's names: what clients with these presets send."""
+"""What clients of a benchmark send to a policy that reads LeRobot's names, by protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +104,13 @@ def make_reading(text: str | None, leaves: Sequence[Leaf], protocol: str) -> Rea
         protocol: Of the server; vla-eval has maps of pictures and states.
 
     Raises:
-        ContractError: They do not hold it; has both lists.
+        UsageError: They do not hold it; has both lists.
     """
-    written = CONVERTED.get(text, text) if text else _own_keys(leaves, protocol)
-    entries = read_keys(written)
+    written = _written(text, protocol) if text else _own_keys(leaves, protocol)
+    try:
+        entries = read_keys(written)
+    except ContractError as exc:
+        raise UsageError(f"--{exc}") from exc
     known = {leaf.path or WHOLE: leaf for leaf in leaves}
     held = {part.leaf for entry in entries for part in entry.parts}
     changed = any(part.change not in ("", "chw") for entry in entries for part in entry.parts)
@@ -112,6 +121,12 @@ def make_reading(text: str | None, leaves: Sequence[Leaf], protocol: str) -> Rea
             f"Found {', '.join(sorted(held))}."
         )
     return Reading(written, entries, known)
+
+
+def _written(text: str, protocol: str) -> str:
+    """Return the keys of a preset, or those that the user has written."""
+    preset = PRESETS.get(text)
+    return CONVERTED.get((protocol, text), text if preset is None else preset.keys)
 
 
 def _own_keys(leaves: Sequence[Leaf], protocol: str) -> str:

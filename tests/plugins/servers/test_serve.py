@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 import msgpack
 import numpy as np
 import pytest
-from support.paths import DOCS
+from support.paths import ASSETS, DOCS
 from support.policy_servers import pack, unpack
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
@@ -314,3 +314,40 @@ def test_another_address_is_warned_of(noisy):
     code, said = process.end()
     assert code == 0
     assert re.search(r"Whoever reaches 0.0.0.0 can use the policy without a key", said)
+
+
+CONVERTED = """
+import numpy as np
+
+
+class Steer:
+    format = "lerobot"
+
+    def act(self, obs, episodes):
+        state = np.asarray(obs["observation.state"])
+        assert obs["task"] == [episode.description for episode in episodes]
+        noise = np.stack([episode.rng.normal(size=state.shape[1] // 2) for episode in episodes])
+        half = state.shape[1] // 2
+        return np.clip(state[:, half:] - state[:, :half] + noise, -1, 1).astype(np.float32)
+
+
+def make_policy(benchmark, observation_space, action_space):
+    return Steer()
+"""
+
+
+def test_what_the_benchmark_converts_is_served_too(tmp_path):
+    """A policy of LeRobot's format sees what the benchmark's own conversion makes, in both runs."""
+    walk = f"{ASSETS}/engine_walk"
+    policy = tmp_path / "steer.py"
+    policy.write_text(CONVERTED)
+
+    def play(name, what):
+        return envhub.evaluate(walk, what, episodes=2, workers=1, out=tmp_path / name)
+
+    with serving(policy, "--for", walk) as one:
+        assert one.reads == "It reads observation.state, prompt."
+        served = play("served", one.url)
+    local = play("local", str(policy))
+    assert traces(served) == traces(local)
+    assert len({trace for _, trace in traces(local)}) > 1

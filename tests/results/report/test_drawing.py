@@ -34,9 +34,18 @@ def test_a_strip_has_lines_of_fifty():
 
 
 def test_the_rate_on_its_axis():
-    line = Line(n=10, n_tasks=1, rate=0.5, ci_low=0.25, ci_high=1.0, errors=0, policy_errors=0)
+    line = Line(
+        n=10,
+        n_distinct=10,
+        n_tasks=1,
+        rate=0.5,
+        ci_low=0.25,
+        ci_high=1.0,
+        errors=0,
+        policy_errors=0,
+    )
     assert whisker(line) == {"low": AXIS / 4, "high": AXIS, "rate": AXIS / 2}
-    assert whisker(Line(n=0, n_tasks=0, errors=0, policy_errors=0)) is None
+    assert whisker(Line(n=0, n_distinct=0, n_tasks=0, errors=0, policy_errors=0)) is None
 
 
 def test_bars_cover_every_number_of_steps_once():

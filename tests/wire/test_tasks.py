@@ -2,7 +2,7 @@
 
 import pytest
 
-from envhub.vector.tasks import Tasks
+from envhub.wire.tasks import Tasks
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,18 @@ def test_by_number(names, number, found):
     assert Tasks({name: name for name in names})[number] == found
 
 
+def test_numbers_that_are_the_names():
+    tasks = Tasks({0: "a", 10: "b"})
+    assert (tasks[10], 10 in tasks, 0 in tasks, 1 in tasks) == ("b", True, True, False)
+
+
 @pytest.mark.parametrize("key", [2, -1, True, "2", None, 1.0])
 def test_what_is_no_task(key):
     tasks = Tasks(reach=1, push=2)
     with pytest.raises(KeyError):
         tasks[key]
+    assert key not in tasks
+    assert 1 in tasks
     assert list(tasks) == ["reach", "push"]
 
 
