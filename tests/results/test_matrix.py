@@ -28,13 +28,14 @@ def entry(tmp_path: Path):
             info["policy"]["ref"] = policy
             info["benchmark"]["ref"] = benchmark
             info["plan"]["seed"] = seed
+            info["plan"]["seeding"] = "shared"
             if other:
                 info["runtime"]["packages"] = {"mujoco": other}
 
         name = f"{policy}-{benchmark}-{seed}-{other}"
         place = write_run(tmp_path / name, change, near=near, far=far)
         records = [json.loads(line) for line in (place / "episodes.jsonl").read_text().splitlines()]
-        lines = [json.dumps({**each, "seed": each["seed"] + seed}) for each in records]
+        lines = [json.dumps({**each, "seed": each["episode"] + seed}) for each in records]
         (place / "episodes.jsonl").write_text("".join(f"{line}\n" for line in lines))
         return Entry(policy, benchmark, seed, open_run(place))
 
