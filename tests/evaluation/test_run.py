@@ -42,9 +42,8 @@ def out(tmp_path: Path) -> Path:
 
 
 def test_a_run(out):
-    run = evaluate(
-        str(WALK), f"{WALKERS}:chunked", tasks="near,far", episodes=2, workers=1, out=out
-    )
+    how = {"seeding": "shared", "episodes": 2, "workers": 1, "out": out}
+    run = evaluate(str(WALK), f"{WALKERS}:chunked", tasks="near,far", **how)
     assert (run.directory, run.complete) == (out, True)
     assert [(one.task, one.episode, one.seed) for one in run.records()] == [
         *(("near", 0, 0), ("near", 1, 1), ("far", 0, 0), ("far", 1, 1))
