@@ -348,7 +348,8 @@ def _play_and_record(
         journal.append(record, actions, steps)
         if not counted:
             counted = True
-            _count(run.run_info, watcher)
+            # The matrix of an experiment shows all of its seeds.
+            _count(run.run_info, watcher, tell=prepared.request.places is None)
         watcher.recorded(record)
         for problem in plugins.episode_finished(run, record):
             watcher.warning(problem)
@@ -369,7 +370,7 @@ def _play_and_record(
     return run
 
 
-def _count(info: RunInfo, watcher: Watcher) -> None:
+def _count(info: RunInfo, watcher: Watcher, *, tell: bool) -> None:
     """Count a run whose first episode has ended, and tell how often its question was asked."""
     try:
         asked = count_question(info)
@@ -379,7 +380,7 @@ def _count(info: RunInfo, watcher: Watcher) -> None:
             f"{place} cannot be kept, so the runs of this question are not counted: {exc.strerror}."
         )
         return
-    if asked is not None and asked.runs > 1:
+    if tell and asked is not None and asked.runs > 1:
         watcher.message(str(asked))
 
 
