@@ -113,7 +113,9 @@ def command(
 def _tell_newer(text: str, options: SourceOptions) -> None:
     """Say when a pinned repository has moved on."""
     ref = read_reference(text)
-    newer = newer_commit(ref, private=options.private) if isinstance(ref, HubRef) else None
+    if not isinstance(ref, HubRef):
+        return
+    newer = newer_commit(ref, private=options.private)
     if newer is not None:
         message(
             f"The main branch of {ref.repo_id} is at another commit now. To see what changed, and "
