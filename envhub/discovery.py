@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from envhub.declarations import NAME
 from envhub.errors import PluginError, UnknownName
 
 if TYPE_CHECKING:
@@ -55,6 +54,8 @@ def find(name: str) -> Installed:
         UnknownName: No such plugin is installed.
         PluginError: Two packages claim the name, or the name is not valid.
     """
+    from envhub.declarations import NAME  # imported here: a list does not need it
+
     plugins = installed()
     claims = [plugin for plugin in plugins if plugin.name == name]
     if not claims:

@@ -91,6 +91,11 @@ def test_every_page_is_in_the_index():
     assert set(re.findall(r"^- \[[^]]+\]\(([\w-]+)\.md\)", index, re.MULTILINE)) == pages
 
 
+def test_the_readme_leads_to_every_page():
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert not [path.name for path in DOCS.glob("*.md") if f"(docs/{path.name})" not in readme]
+
+
 TEXTS = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.parent.glob("*.md"))]
 
 

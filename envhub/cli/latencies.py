@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from envhub.cli.output import echo_sentence
 from envhub.errors import UsageError, printable
 from envhub.evaluation.latency import LatencyRequest
 from envhub.evaluation.request import EvalRequest, Watcher
@@ -61,4 +62,6 @@ def show_latencies(runs: Sequence[Run], *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"latencies": to_json(lines), "page": str(page)}, indent=2))
         return
-    click.echo(printable(f"\n{render(lines)}\n\n{HOW}\n{page}"))
+    click.echo(printable(f"\n{render(lines)}\n"))
+    echo_sentence(HOW)
+    click.echo(printable(str(page)))

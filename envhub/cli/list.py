@@ -1,6 +1,7 @@
 """`envhub list`: list the installed benchmarks, or the tasks of one."""
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,11 +16,13 @@ from envhub.cli.options import (
     source_options,
     timeout_option,
 )
-from envhub.declarations import Benchmark
 from envhub.discovery import Installed, installed
 from envhub.errors import UsageError
 from envhub.options import Argument, Limits, SourceOptions
 from envhub.text import align
+
+if TYPE_CHECKING:
+    from envhub.declarations import Benchmark
 
 
 @click.command("list")
@@ -96,12 +99,12 @@ def _installed_text(plugins: tuple[Installed, ...]) -> str:
     return "\n".join(map(one_line, align(rows)))
 
 
-def _tasks_json(benchmark: Benchmark) -> str:
+def _tasks_json(benchmark: "Benchmark") -> str:
     suites = {name: [task.name for task in tasks] for name, tasks in benchmark.suites.items()}
     return json.dumps({"benchmark": benchmark.name, "suites": suites}, indent=2)
 
 
-def _tasks_text(benchmark: Benchmark) -> str:
+def _tasks_text(benchmark: "Benchmark") -> str:
     lines: list[str] = []
     for suite, tasks in benchmark.suites.items():
         rows = [("", task.name, excerpt(task.description)) for task in tasks]

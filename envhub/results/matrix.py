@@ -111,10 +111,11 @@ class Matrix:
             said += ", of the episodes of all seeds (sd: standard deviation of the seeds' rates)"
         if self.baseline is None or not self.compared:
             return f"{said}."
+        over = f"all {self.compared} differences" if self.compared > 1 else "one difference"
         return (
             f"{said}; differences to {self.baseline} on the same episodes, in percentage points, "
             "with Bonett and Price's 95 % intervals; * p < 0.05 by McNemar's exact test, adjusted "
-            f"by Holm over all {self.compared} differences."
+            f"by Holm over {over}."
         )
 
     def to_json(self) -> dict[str, Any]:
