@@ -123,6 +123,8 @@ def _wrap(
         "__module": module,
         "__import": facts.call.partition("(")[0] if module else "",
         "__packages": json.dumps(facts.packages),
+        # LeRobot's policies read a state and pictures, which only an observation with keys has.
+        "__one_array": "no" if facts.observation.startswith("Dict(") else "yes",
     }
     files = {f"PACKAGE/{module}.py": origin.file.read_bytes()} if origin.file else {}
     place = make_project("wrapper", answers | private, directory, files)

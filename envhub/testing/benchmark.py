@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from envhub.check import CHECKS, Report, check_benchmark
+from envhub.errors import EnvHubError
 from envhub.options import Argument, SourceKeywords
 
 
@@ -38,23 +39,10 @@ class BenchmarkConformance:
     waived: ClassVar[Mapping[str, str]] = {}
     """Checks that may fail, by name, each with the reason."""
 
-    @pytest.fixture(scope="class")
-    def report(self, request: pytest.FixtureRequest) -> Report:
-        """Inspect the benchmark."""
-        cls = request.cls
-        return check_benchmark(
-            _resolved(cls),
-            suites=cls.suites,
-            tasks=cls.tasks,
-            quick=cls.quick,
-            workers=cls.workers,
-            env_args=cls.env_args,
-            **cls.source,
-        )
-
     @pytest.mark.parametrize("name", [check.name for check in CHECKS])
-    def test_check(self, name: str, report: Report) -> None:
+    def test_check(self, name: str) -> None:
         """Fail with what was seen, why it matters and how to fix it."""
+        report = _inspect(type(self))
         failed = [result for result in report.result(name) if result.status == "failed"]
         if name in self.waived:
             if not failed:
@@ -62,6 +50,34 @@ class BenchmarkConformance:
             pytest.xfail(self.waived[name])
         if failed:
             pytest.fail("\n".join(map(str, failed)), pytrace=False)
+
+
+_FOUND: "dict[type[BenchmarkConformance], Report | EnvHubError]" = {}
+"""What was seen of the benchmark of a class, also if it could not be inspected."""
+
+
+def _inspect(cls: type[BenchmarkConformance]) -> Report:
+    """Inspect the benchmark, once for all tests of a class.
+
+    It is no fixture of the class: pytest gives each test another instance, and warns of those.
+    """
+    if cls not in _FOUND:
+        try:
+            _FOUND[cls] = check_benchmark(
+                _resolved(cls),
+                suites=cls.suites,
+                tasks=cls.tasks,
+                quick=cls.quick,
+                workers=cls.workers,
+                env_args=cls.env_args,
+                **cls.source,
+            )
+        except EnvHubError as exc:
+            _FOUND[cls] = exc
+    found = _FOUND[cls]
+    if isinstance(found, EnvHubError):
+        raise found
+    return found
 
 
 def _resolved(cls: type[BenchmarkConformance]) -> str | Path:

@@ -1,11 +1,13 @@
 """`envhub new --from`: an existing env, run once in a worker and wrapped."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from support.commands import refused
-from support.projects import check_style, files_of, make, new
+from support.paths import DOCS
+from support.projects import check_style, files_of, make, new, run
 
 import envhub
 from envhub.authoring.wrapping import look_at, read_origin
@@ -187,6 +189,20 @@ def test_the_project_and_its_records(tmp_path):
     zero = envhub.evaluate(project, "zero", episodes=3, workers=1, out=tmp_path / "zero")
     assert [record.success for record in right.records()] == [True] * 3
     assert [(r.success, r.steps) for r in zero.records()] == [(False, 40)] * 3
+
+
+def test_its_tests_pass_when_tasks_are_added(tmp_path):
+    """And pytest warns of nothing."""
+    file = DOCS / "examples" / "my_gym_env.py"
+    project = make(tmp_path, "--from", str(file), answers={"instruction": "go to the mark"})
+    suites = project / "envhub_slide" / "suites.py"
+    suites.write_text(
+        suites.read_text().replace("(task,)}", "(task, replace(task, name='again'))}")
+        + "\n\nfrom dataclasses import replace\n"
+    )
+    printed = run(sys.executable, "-m", "pytest", "-q", "-W", "error", cwd=project)
+    assert "1 xfailed" in printed
+    assert "warning" not in printed
 
 
 def test_survived_and_terminated_are_successes_without_a_key(tmp_path):
