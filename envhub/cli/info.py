@@ -27,8 +27,11 @@ from envhub.errors import ContractError, RemoteCodeRefused
 from envhub.host.loading import Description, describe
 from envhub.observations import Feature, features
 from envhub.options import Argument, Limits, SourceOptions
+from envhub.refs import HubRef
 from envhub.run_info import counts
+from envhub.sources.find import read_reference
 from envhub.sources.fingerprint import list_files
+from envhub.sources.newest import newer_commit
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.text import align, pluralize
 from envhub.types import FileSource, Source, WorkerSpec
@@ -81,6 +84,7 @@ def command(
     except RemoteCodeRefused as refused:
         click.echo(describe_unexecuted(ref, options, as_json=as_json))
         message(str(refused))
+        _tell_newer(ref, options)
         return
     described = describe(
         WorkerSpec(source, env_args, limits, max_steps, env_vars=options.env_vars),
@@ -99,10 +103,24 @@ def command(
     files = _files(source)
     if as_json:
         click.echo(_as_json(described, spaces, declared, files))
+    else:
+        click.echo(_as_text(described, spaces, declared, files))
+        for remark in _remarks(described):
+            message(remark)
+    _tell_newer(ref, options)
+
+
+def _tell_newer(text: str, options: SourceOptions) -> None:
+    """Say when a pinned repository has moved on."""
+    ref = read_reference(text)
+    if not isinstance(ref, HubRef):
         return
-    click.echo(_as_text(described, spaces, declared, files))
-    for remark in _remarks(described):
-        message(remark)
+    newer = newer_commit(ref, private=options.private)
+    if newer is not None:
+        message(
+            f"The main branch of {ref.repo_id} is at another commit now. To see what changed, and "
+            f"agree: envhub trust {ref.repo_id}@{newer}"
+        )
 
 
 def _remarks(described: Description) -> list[str]:

@@ -15,6 +15,9 @@ from pathlib import Path
 
 from envhub.worker.guard import enter_worker, stand_guards, stand_inner_guard
 
+_WORKER = b"envhub-worker"
+"""What `ps` calls it, in at most 15 bytes."""
+
 
 def main(arguments: list[str]) -> None:
     """Serve one host until it closes the channel."""
@@ -24,7 +27,7 @@ def main(arguments: list[str]) -> None:
             _enter_sandbox(shelter, int(supervisor))
             _serve("env", int(descriptor))
         case [role, descriptor, host_pid, scratch]:
-            stand_guards(int(host_pid), scratch)
+            stand_guards(int(host_pid), scratch, _WORKER if role == "env" else b"envhub-policy")
             _serve(role, int(descriptor))
 
 
@@ -37,9 +40,9 @@ def _enter_sandbox(shelter: str, supervisor: int) -> None:
         os.setpgid(0, 0)
     # An outer guard that has died already is noticed by `confine`, which cannot reach it.
     if settings["inner_guard"]:
-        stand_inner_guard(os.getppid(), str(Path.cwd()))
+        stand_inner_guard(os.getppid(), str(Path.cwd()), _WORKER)
     else:
-        enter_worker()
+        enter_worker(_WORKER)
     for name in ("OLDPWD", "PWD", "SHLVL", "_"):  # variables that shells and bubblewrap add
         os.environ.pop(name, None)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 """The signals that a guard waits for. `process.spawn` blocks them, so that none comes too early."""
@@ -37,27 +38,29 @@ _GRACE = 1.0
 """Seconds that an inner guard has to end its worker; less than the host gives the outer one."""
 
 
-def stand_guards(host_pid: int, scratch: str) -> None:
+def stand_guards(host_pid: int, scratch: str, name: bytes) -> None:
     """Fork a worker and guard it. Returns in the worker; its two guards never return.
 
     Args:
         host_pid: The process that the guards end with.
         scratch: The directory to remove at the end; empty: none.
+        name: What `ps` calls the worker.
     """
     outer_pid = _stand_guard(host_pid, scratch, over_guard=True)
     os.setpgid(0, 0)  # so that the inner guard does not belong to the process group of the outer
-    stand_inner_guard(outer_pid, scratch)
+    stand_inner_guard(outer_pid, scratch, name)
 
 
-def stand_inner_guard(outer_pid: int, scratch: str) -> None:
+def stand_inner_guard(outer_pid: int, scratch: str, name: bytes) -> None:
     """Fork a worker and guard it. Returns in the worker; its inner guard never returns.
 
     Args:
         outer_pid: The outer guard, which the inner one ends with.
         scratch: The directory to remove at the end; empty: none.
+        name: What `ps` calls the worker.
     """
     guard_pid = _stand_guard(outer_pid, scratch, over_guard=False)
-    enter_worker()
+    enter_worker(name)
     if os.getppid() != guard_pid:
         os._exit(1)
     os.setpgid(0, 0)
@@ -98,8 +101,9 @@ def main(arguments: list[str]) -> "NoReturn":
     _wait(int(worker_pid), scratch, too_much, over_guard=bool(inner))
 
 
-def enter_worker() -> None:
-    """Set up the signals of a new worker, and let it die with its guard."""
+def enter_worker(name: bytes) -> None:
+    """Set up the signals and the name of a new worker, and let it die with its guard."""
+    prctl(_PR_SET_NAME, name)
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
@@ -107,6 +111,7 @@ def enter_worker() -> None:
 
 def _bind_to_parent(parent_pid: int) -> bool:
     """Let this process end with its parent, and return whether the parent is still alive."""
+    prctl(_PR_SET_NAME, b"envhub-guard")  # not "python", for those who look with `ps` or `top`
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the host handles Ctrl-C
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -342,6 +342,14 @@ def test_code_of_the_hub_does_not_run_in_this_process(hub):
     assert "needs workers" in done.stderr
 
 
+def test_info_says_that_a_repository_has_moved_on(hub):
+    ref = publish(hub, REACH)
+    later = hub.commit("me/env", {"more.py": ""})
+    said = f"is at another commit now. To see what changed, and agree: envhub trust me/env@{later}"
+    assert said in run("info", ref).stderr
+    assert said not in run("info", f"me/env@{later}").stderr
+
+
 def test_info_without_consent_shows_what_is_known(hub):
     ref = publish(hub, REACH)
     done = run("info", ref, "--json")

@@ -10,13 +10,17 @@ from pathlib import Path
 
 import pytest
 from support.needs import SANDBOXES, needs_bash
-from support.processes import ROOT, alive, children, wait_for_end, wait_until
+from support.processes import ROOT, alive, children, descendants, wait_for_end, wait_until
+from support.run_tools import WALK
 from support.sources import confined_spec
 
+from envhub import evaluate
+from envhub.errors import ContractError
 from envhub.host.start import python_for, together
 from envhub.host.worker import Worker
+from envhub.options import Limits
 from envhub.process import GUARDED, spawn
-from envhub.types import HERE, Confinement
+from envhub.types import HERE, Confinement, PluginSource, WorkerSpec
 from envhub.worker.guard import SIGNALS
 
 pytestmark = pytest.mark.timeout(60)
@@ -29,7 +33,7 @@ def message(text):
     os.write(1, text.encode() + b"\\n")  # at once, since several write here
 host, scratch = sys.argv[1:]
 marker = os.open(scratch + "/../marker", os.O_RDONLY)  # all that descends from here holds it
-stand_guards(int(host) or os.getppid(), scratch)
+stand_guards(int(host) or os.getppid(), scratch, b"envhub-worker")
 {body}
 """
 DAEMON = """
@@ -377,3 +381,40 @@ def living_in(home):
         except OSError:  # it has ended
             continue
     return found
+
+
+def names_above(pid: int) -> list[str]:
+    """What `ps` calls a process and those above it, up to this one."""
+    names = []
+    while pid != os.getpid():
+        names.append(Path(f"/proc/{pid}/comm").read_text().strip())
+        status = Path(f"/proc/{pid}/status").read_text()
+        pid = int(status.partition("\nPPid:")[2].split()[0])
+    return names
+
+
+@pytest.mark.parametrize("sandbox", [None, *SANDBOXES])
+def test_processes_are_called_what_they_are(sandbox):
+    spec = WorkerSpec(PluginSource("none"), {}, Limits())
+    if sandbox is not None:
+        spec = confined_spec(Confinement(sandbox, network=False))
+    worker = Worker("env 0", spec)
+    try:
+        wait_until(lambda: any("envhub-worker" in names_above(p) for p in descendants(os.getpid())))
+        found = [names_above(pid) for pid in descendants(os.getpid())]
+        (names,) = (each for each in found if each[0] == "envhub-worker")
+        assert set(names) <= {"envhub-worker", "envhub-guard", "bwrap"}
+        assert "envhub-guard" in names
+    finally:
+        worker.end()
+
+
+def test_a_policy_is_called_so(tmp_path):
+    policy = tmp_path / "policy.py"
+    policy.write_text(
+        "from pathlib import Path\n"
+        "def make_policy(*_):\n"
+        "    raise ValueError(Path('/proc/self/comm').read_text())\n"
+    )
+    with pytest.raises(ContractError, match="ValueError: envhub-policy"):
+        evaluate(str(WALK), str(policy), tasks="near", workers=1, out=tmp_path / "run")
