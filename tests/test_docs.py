@@ -91,6 +91,24 @@ def test_every_page_is_in_the_index():
     assert set(re.findall(r"^- \[[^]]+\]\(([\w-]+)\.md\)", index, re.MULTILINE)) == pages
 
 
+def test_the_glossary_has_no_circles():
+    rows = dict(re.findall(r"^\| ([\w ]+) \| (.+) \|$", page("glossary"), re.MULTILINE))
+    del rows["word"]
+    assert list(rows) == sorted(rows)
+    uses = {word: {used for used in rows if in_words(used, text)} for word, text in rows.items()}
+    explained: set[str] = set()
+    while new := {word for word in rows if word not in explained and uses[word] <= explained}:
+        explained |= new
+    assert not {word: used - explained for word, used in uses.items() if word not in explained}
+
+
+def in_words(word: str, text: str) -> bool:
+    """Whether a sentence uses a word or its plural, outside code and links' targets."""
+    forms = f"{word[:-1]}(y|ies)" if word.endswith("y") else f"{word}(e?s)?"
+    plain = re.sub(r"`[^`]*`|\]\([^)]*\)", "", text)
+    return re.search(rf"\b{forms}\b", plain, re.IGNORECASE) is not None
+
+
 def test_the_readme_leads_to_every_page():
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
     assert not [path.name for path in DOCS.glob("*.md") if f"(docs/{path.name})" not in readme]
