@@ -697,8 +697,9 @@ class TestContinue:
 
     def test_a_record_with_another_seed_is_refused(self, place):
         journal = place / "run" / "episodes.jsonl"
-        journal.write_text(journal.read_text().replace('"seed":1,', '"seed":7,'))
-        said = "is not a record of this run: its seed is 7, and the plan's is 1."
+        seed = outcomes(place / "run")["near", 1]["seed"]
+        journal.write_text(journal.read_text().replace(f'"seed":{seed},', '"seed":7,'))
+        said = f"is not a record of this run: its seed is 7, and the plan's is {seed}."
         refused(envhub(*self.QUESTION, cwd=place), 2, said)
         refused(envhub("eval", "--resume", "run", cwd=place), 2, said)
 
