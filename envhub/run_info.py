@@ -206,6 +206,19 @@ class LatencyPlanInfo(Info, frozen=True, kw_only=True):
     keeps: Literal["none", "gripper", "all"]
 
     @property
+    def words(self) -> str:
+        """The latency for people: `120ms`, and the mode if it is not the usual one."""
+        time = "as in a run" if self.seconds is None else f"{1000 * self.seconds:g}ms"
+        return time if self.mode == "wait" else f"{time} {self.mode}"
+
+    @property
+    def argument(self) -> str:
+        """The text of `--latency` that asks for it; RUN stands for a directory."""
+        time = "RUN" if self.seconds is None else f"{1000 * self.seconds:g}ms"
+        mode = "" if self.mode == "wait" else f",mode={self.mode}"
+        return f"{time}{mode},hz={self.hz:g}"
+
+    @property
     def rule(self) -> str:
         """What the actions follow from; the seconds do not matter beside the steps."""
         steps = ", ".join(f"{late} ({count})" for late, count in self.steps)

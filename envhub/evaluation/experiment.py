@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from envhub.arguments import check_instructions
 from envhub.errors import EnvHubError, PluginError, UsageError
 from envhub.evaluation.engine import Engine
+from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
 from envhub.evaluation.request import EvalRequest
@@ -120,6 +121,7 @@ def cell_request(
         tasks=tuple(asked.get("tasks", ())),
         seed=cell.seed,
         instructions=check_instructions("instructions", asked.get("instructions")),
+        latency=_latency(asked.get("latency")),
         limits=limits,
         out=cell.directory,
         options=options,
@@ -131,6 +133,15 @@ def cell_request(
 def _policy(experiment: Experiment, cell: Cell, given: object) -> PolicyKind:
     named = experiment.policy_text(cell) if given is None else given
     return read_policy(named, cell.options.get("policy_args"), experiment.base)
+
+
+def _latency(text: str | None) -> LatencyRequest | None:
+    if text is None:
+        return None
+    asked = parse_latency(text)
+    if len(asked) > 1:
+        raise UsageError(f"A cell has one latency, found {text!r}: make a benchmark of each.")
+    return asked[0]
 
 
 def _interpreter(experiment: Experiment, text: str | None) -> str | None:
@@ -180,6 +191,8 @@ def play_experiment(
     """
     if workers == 0:
         raise UsageError("An experiment needs workers: --workers 0 is for single runs.")
+    for cell in experiment.cells:
+        _latency(cell.options.get("latency"))  # says what is wrong before anything begins
     check_sources(experiment, options, lambda text: onlooker.message(None, text))
     write_experiment(experiment)
     write_failures(experiment, {})

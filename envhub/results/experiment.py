@@ -109,7 +109,9 @@ class Experiment:
         question, options = self.question, cell.options
         words = ["envhub", "eval", question.benchmarks[cell.benchmark].ref]
         words += ["--policy", question.policies[cell.policy].policy]
-        for name in ("episodes", "seeding", "max_steps", "retries", "max_errors", "runtime"):
+        for name in (
+            *("episodes", "seeding", "max_steps", "latency", "retries", "max_errors", "runtime"),
+        ):
             if name in options:
                 words += [f"--{name.replace('_', '-')}", str(options[name])]
         for name in ("policy_python", "policy_processes"):

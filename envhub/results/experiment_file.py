@@ -52,6 +52,7 @@ class Options(Struct, frozen=True, kw_only=True):
     seeding: Seeding | UnsetType = UNSET
     max_steps: Positive | UnsetType = UNSET
     instructions: _Texts | UnsetType = UNSET
+    latency: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
     env_args: dict[str, Any] | UnsetType = UNSET
     timeout: dict[str, _Seconds] | UnsetType = UNSET
     retries: Annotated[int, Meta(ge=0)] | UnsetType = UNSET

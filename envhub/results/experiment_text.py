@@ -27,6 +27,8 @@ def write_toml(info: RunInfo) -> str:
     asked["episodes"] = plan.episodes
     if plan.seeding != DEFAULT_SEEDING:
         asked["seeding"] = plan.seeding
+    if plan.latency is not None:
+        asked["latency"] = plan.latency.argument
     if plan.max_steps is not None:
         asked["max_steps"] = plan.max_steps
     if plan.instructions:

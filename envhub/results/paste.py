@@ -115,12 +115,13 @@ def _describe_tasks(plan: PlanInfo, summary: Summary) -> str:
 
 
 def _describe_question(plan: PlanInfo) -> str:
-    """Return the seed and the horizon."""
+    """Return the seed, the horizon and the latency."""
     horizons = sorted({task.horizon for task in plan.tasks.values()})
     shown = f"horizon {horizons[0]}"
     if len(horizons) > 1:
         shown = f"horizons {horizons[0]} to {horizons[-1]}"
-    return f"seed {plan.seed}{' shared' if plan.seeding == 'shared' else ''}, {shown}"
+    late = "" if plan.latency is None else f", latency {plan.latency.words}"
+    return f"seed {plan.seed}{' shared' if plan.seeding == 'shared' else ''}, {shown}{late}"
 
 
 def _shown(value: Argument) -> str:

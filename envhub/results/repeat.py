@@ -28,6 +28,8 @@ def repeat_command(info: RunInfo) -> str | None:
         words += ["--seeding", plan.seeding]
     if plan.max_steps is not None:
         words += ["--max-steps", str(plan.max_steps)]
+    if plan.latency is not None:
+        words += ["--latency", plan.latency.argument]
     if plan.instructions:
         words += ["--instructions", "FILE"]  # its content is in run.json
     for option, args in (("--env-arg", info.benchmark.env_args), ("--policy-arg", policy.args)):

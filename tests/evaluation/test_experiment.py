@@ -118,6 +118,7 @@ def test_a_cell_that_cannot_be_played_costs_only_itself(tmp_path):
     ("change", "code", "said"),
     [
         (("[policies]", "[polcies]"), 2, "did you mean 'policies'"),
+        ((f'ref = "{WALK}"', f'ref = "{WALK}"\nlatency = "fast"'), 2, "'fast' is no time"),
         ((f'ref = "{WALK}"', 'ref = "./nowhere"'), 2, "./nowhere does not exist"),
         ((f'ref = "{WALK}"', f'ref = "me/env@{"a" * 40}"'), 3, "--trust-remote-code"),
     ],

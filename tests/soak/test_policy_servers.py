@@ -7,6 +7,7 @@ Each has an environment of its own, because openpi-client needs numpy below 2: i
 import json
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -45,13 +46,18 @@ def vla_eval_python(pytestconfig):
     return environment(pytestconfig.cache.mkdir("vla-eval"), "vla-eval==0.8.0")
 
 
+def serve(*arguments, port=0):
+    command = [sys.executable, "-m", "envhub", "serve", *arguments, "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return process, int(process.stdout.readline().rpartition(":")[2])
+
+
 @contextmanager
 def serving(*arguments):
     given = arguments if "--for" in arguments else (STEER, "--for", REACH, *arguments)
-    command = [sys.executable, "-m", "envhub", "serve", *given, "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    process, port = serve(*given)
     try:
-        yield int(process.stdout.readline().rpartition(":")[2])
+        yield port
     finally:
         process.terminate()
         process.communicate(timeout=30)
@@ -141,3 +147,48 @@ def test_a_checkpoint_acts_as_it_does_locally(tmp_path_factory, tmp_path, name, 
             assert [record.trace for record in run.records()]
             assert actions(run) == actions(local)
             assert run.info["reproducible"] is True
+
+
+@needs_lerobot
+def test_a_checkpoint_whose_server_is_killed_and_started_again(tmp_path_factory, tmp_path):
+    """The episode that was under way is played again; the actions are those of a local run."""
+    place = made_once(tmp_path_factory, "lerobot_cases.py", f"{WALK}/env.py", "act", "diffusion")
+    local = evaluate(place / "act", tmp_path / "local", policy_args={"batch": 1}, workers=1)
+    asked = (
+        f"lerobot:{place / 'act'}", "--for", WALK, "--policy-arg", "batch=1",
+        "--policy-python", str(lerobot_python()), "--timeout", "start=600,act=600",
+    )  # fmt: skip
+    first, port = serve(*asked)
+    servers = [first]
+    journal, done = tmp_path / "run" / "episodes.jsonl", threading.Event()
+
+    def kill_once():
+        while not done.wait(0.02):
+            if journal.exists() and journal.read_bytes().count(b"\n") >= 2:
+                first.kill()
+                first.communicate()
+                servers.append(serve(*asked, port=port)[0])
+                return
+
+    killer = threading.Thread(target=kill_once)
+    killer.start()
+    try:
+        run = envhub.evaluate(
+            WALK,
+            f"ws://127.0.0.1:{port}",
+            policy_args={"connect": 600},
+            episodes=6,
+            seeding="shared",
+            workers=1,
+            limits=PATIENT,
+            out=tmp_path / "run",
+        )
+    finally:
+        done.set()
+        killer.join()
+        for server in servers:
+            server.kill()
+            server.communicate()
+    assert len(servers) == 2
+    assert actions(run) == actions(local)
+    assert run.info["reproducible"] is True
