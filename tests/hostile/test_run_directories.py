@@ -21,6 +21,7 @@ from support.run_tools import snapshot
 from envhub import open_run
 from envhub.removal import remove_tree
 from envhub.results.seal import is_sealed, key_path, seal
+from envhub.seeding import make_seeds
 
 MARK = """
 from pathlib import Path
@@ -442,11 +443,13 @@ def test_a_pipe_does_not_hold_anybody_up(begin, marker):
 
 # Records
 
+SEEDS = make_seeds("task", 0, "attack", 2)
+
 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"seed": 7}, "its seed is 7, and the plan's is 1."),
+        ({"seed": 7}, f"its seed is 7, and the plan's is {SEEDS[1]}."),
         ({"task": "other"}, "episode 1 of task 'other' is not in the plan."),
         ({"episode": 2}, "episode 2 of task 'attack' is not in the plan."),
         ({"suite": "other"}, "its suite is 'other', and the plan's is 'attack'."),
@@ -458,7 +461,7 @@ def test_records_of_another_question(begin, marker, changes, said):
     begin()
     journal = Path("run/episodes.jsonl")
     good = json.loads(journal.read_text())
-    episode = {"episode": 1, "seed": 1} if good["episode"] == 0 else {}
+    episode = {"episode": 1, "seed": SEEDS[1]} if good["episode"] == 0 else {}
     with journal.open("a") as file:
         file.write(json.dumps({**good, **episode, **changes}) + "\n")
     line = "run/episodes.jsonl, line 2, is not a record of this run: "

@@ -97,7 +97,7 @@ class TestNames:
         assert done.returncode == 0, done.stderr
         assert {path.name for path in tmp_path.iterdir()} == {"hub", "home", "temporary"}
         kept = {path.name for path in (tmp_path / "home").iterdir()} - {*NOTES}
-        assert kept == {"sources", "fetched"}
+        assert kept == {"sources", "fetched", "newest"}
         assert [path.name for path in (tmp_path / "home" / "sources").iterdir()] == ["me--attack"]
 
     @pytest.mark.parametrize(
