@@ -346,7 +346,7 @@ def _play_and_record(
     def on_record(record: EpisodeRecord, actions: Array | None, steps: Array | None) -> None:
         nonlocal counted
         journal.append(record, actions, steps)
-        if not counted:
+        if not counted and _is_done(record):  # those that failed are played again by --resume
             counted = True
             # The matrix of an experiment shows all of its seeds.
             _count(run.run_info, watcher, tell=prepared.request.places is None)
@@ -371,7 +371,7 @@ def _play_and_record(
 
 
 def _count(info: RunInfo, watcher: Watcher, *, tell: bool) -> None:
-    """Count a run whose first episode has ended, and tell how often its question was asked."""
+    """Count a run with its first whole episode, and tell how often its question was asked."""
     try:
         asked = count_question(info)
     except OSError as exc:

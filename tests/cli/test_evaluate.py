@@ -758,6 +758,8 @@ class TestContinue:
         assert answer.err == (
             "/proc/envhub/run.key cannot be kept, so this run cannot be resumed with --resume. If "
             "it is interrupted, repeat the command with --out and --continue.\n"
+            "/proc/envhub/questions.json cannot be kept, so the runs of this question are not "
+            "counted: No such file or directory.\n"
         )
         assert info_of(place / "other")["seal"] is None
         answer = envhub("eval", "--resume", "other", cwd=place, XDG_STATE_HOME="/proc")
