@@ -116,6 +116,6 @@ def test_chance_follows_from_seed_and_task_alone():
 def test_the_documentation_names_all_that_a_policy_may_have():
     page = (DOCS / "policies.md").read_text(encoding="utf-8")
     for name in (*Policy.__annotations__, "act", "start", "finish", "close"):
-        assert f"\n`{name}" in page or f", `{name}(" in page
+        assert f"\n- **`{name}" in page or f", **`{name}(" in page
     for field in dataclasses.fields(Context):
         assert f"\n    {field.name}: " in page
