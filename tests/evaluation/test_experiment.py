@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -67,7 +68,7 @@ def test_killed_and_resumed_its_records_are_those_of_the_single_commands(tmp_pat
     for cell in open_experiment(out).cells[::3]:
         described = json.loads((out / "experiment.json").read_text())["cells"]
         line = next(each for each in described if each["directory"] == cell.directory.name)
-        words = line["command"].split("&& ")[-1].split()[1:]
+        words = shlex.split(line["command"].split("&& ")[-1])[1:]
         assert envhub(*words, "--out", single / cell.directory.name, "--quiet").code == 0
     found, due = records_of(out), records_of(single)
     assert len(found) == 4
