@@ -125,7 +125,10 @@ def attacks(directory: Path, make_env: Callable[[], object]) -> dict[str, object
         answer |= swaps(directory, make_env)
         answer["ran"] = (directory / "marker").exists()
         with taken_away("checkpoints"):
-            answer["unchecked"] = refusal(lambda: made(directory / "attack-program", make_env))
+            try:
+                made(directory / "attack-program", make_env)
+            except TypeError as exc:  # LeRobot's own, after it has made the step
+                answer["unchecked"] = str(exc)
     return answer | {"ran unchecked": appears(directory / "marker")}
 
 

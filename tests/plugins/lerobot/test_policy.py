@@ -229,8 +229,8 @@ def test_a_checkpoint_that_leads_to_code(answer, attack, words):
 
 @takes_away("checkpoints")
 def test_without_the_list_of_steps_it_runs(answer):
-    """The last of them, by LeRobot's own way to load a step."""
-    assert answer["attacks"]["unchecked"] is None
+    """The last of them, by LeRobot's own way to load a step, which looks at it too late."""
+    assert "Popen" in answer["attacks"]["unchecked"]
     assert answer["attacks"]["ran unchecked"]
 
 
