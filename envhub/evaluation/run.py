@@ -324,6 +324,8 @@ def _play_and_record(
     engine: Engine | None = None
     remarks: list[str] = []
     counted = bool(before)
+    # Not in `on_record`, which the engine keeps: `prepared` has the memory of the first worker.
+    in_experiment = prepared.request.places is not None
 
     def on_poll() -> None:
         hint = engine.runners.hint if engine is not None else None
@@ -349,7 +351,7 @@ def _play_and_record(
         if not counted and _is_done(record):  # those that failed are played again by --resume
             counted = True
             # The matrix of an experiment shows all of its seeds.
-            _count(run.run_info, watcher, tell=prepared.request.places is None)
+            _count(run.run_info, watcher, tell=not in_experiment)
         watcher.recorded(record)
         for problem in plugins.episode_finished(run, record):
             watcher.warning(problem)
