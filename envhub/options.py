@@ -29,6 +29,16 @@ Processes = int | Literal["auto"]
 """Of a policy; `auto`: one per visible GPU, and at least one."""
 
 
+@dataclass(frozen=True, slots=True)
+class PolicyOptions:
+    """What a user says about a policy: its text, its factory's arguments, its interpreter."""
+
+    name: str | None = None
+    args: Mapping[str, Argument] = field(default_factory=dict)
+    python: str | None = None
+    """None: this interpreter, or the one that the policy's file declares."""
+
+
 class SourceKeywords(TypedDict, total=False):
     """`SourceOptions` as the keyword arguments of a function."""
 

@@ -8,15 +8,16 @@ class Slide(gym.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
     max_episode_steps = 60
 
-    def __init__(self, render_mode=None):
+    def __init__(self, render_mode=None, side="any"):
         self.render_mode = render_mode
+        self.sides = {"left": [-1], "right": [1], "any": [-1, 1]}[side]
         self.observation_space = gym.spaces.Box(-3, 3, (3,), np.float32)
         self.action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.x, self.v = 0.0, 0.0
-        self.mark = float(self.np_random.choice([-1, 1]) * self.np_random.uniform(0.5, 1.5))
+        self.mark = float(self.np_random.choice(self.sides) * self.np_random.uniform(0.5, 1.5))
         return self._observe(), {}
 
     def step(self, action):

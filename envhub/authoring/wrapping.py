@@ -58,6 +58,8 @@ class Facts:
     """The name of the class, or the id without its namespace."""
     call: str
     """The expression that makes the env."""
+    arguments: tuple[str, ...]
+    """What else its maker takes, as `goal='red'`: each value could be a task."""
     horizon: int | None
     instruction: str | None
     flags: tuple[str, ...]
@@ -148,6 +150,7 @@ def _look(
         return Facts(
             task.name,
             str(env.get_attr("envhub_call")[0]),
+            tuple(map(str, env.get_attr("envhub_arguments")[0])),
             horizon,
             None if instruction in (task.name, "") else str(instruction),
             _play(env, min(horizon or _STEPS, _STEPS)),

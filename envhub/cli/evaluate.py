@@ -22,7 +22,7 @@ from envhub.cli.options import (
     instructions_option,
     json_option,
     local_path,
-    parse_args,
+    policy_options,
     policy_timeout_option,
     require_option,
     source_options,
@@ -38,7 +38,7 @@ from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.run import continue_run, resume_run, start_run
 from envhub.evaluation.shard import parse_shard
-from envhub.options import Argument, Processes, SourceOptions
+from envhub.options import PolicyOptions, Processes, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.results.baselines import parse_baselines
 from envhub.results.pictures import check_encoder
@@ -77,20 +77,7 @@ class _Command(GroupedCommand):
     show_default="random",
     help="random, zero, a policy of the benchmark, ./policy.py[:name] ...",
 )
-@click.option(
-    "--policy-arg",
-    "policy_args",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
-    help="Argument for the policy's factory; JSON if it parses, else text. Repeatable.",
-)
-@click.option(
-    "--policy-python",
-    metavar="PATH",
-    show_default="this one, or as the policy's file declares",
-    help="Interpreter of the policy's process, such as policy/.venv/bin/python.",
-)
+@policy_options
 @click.option(
     "--ignore-conventions",
     is_flag=True,
@@ -377,21 +364,21 @@ def _start(request: EvalRequest, watcher: Watcher, *, continuing: bool) -> Run:
 
 def _request(
     ref: str | None,
-    policy: str | None,
+    policy: PolicyOptions,
     watcher: Watcher,
     *,
-    policy_args: dict[str, Argument],
     policy_processes: Processes | None,
     **options: Any,
 ) -> EvalRequest:
     """Make the request of a command line, whose options are fields of the request."""
     if ref is None:
         raise UsageError("Name a benchmark, or resume a run: envhub eval --resume DIR.")
-    if policy is None:
+    if policy.name is None:
         watcher.message("No --policy: evaluating random actions.")
     return EvalRequest(
         ref=ref,
-        policy=read_policy("random" if policy is None else policy, policy_args),
+        policy=read_policy("random" if policy.name is None else policy.name, policy.args),
+        policy_python=policy.python,
         policy_processes=policy_processes or 1,
         **options,
     )

@@ -11,7 +11,7 @@ from envhub.cli.options import (
     debug_option,
     env_arg_option,
     json_option,
-    parse_args,
+    policy_options,
     source_options,
 )
 from envhub.cli.progress import make_watcher
@@ -19,7 +19,7 @@ from envhub.errors import printable
 from envhub.evaluation.prepare import obtain_policy, prepare
 from envhub.evaluation.request import EvalRequest
 from envhub.files import cache_home
-from envhub.options import Argument, SourceOptions
+from envhub.options import Argument, PolicyOptions, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.run_info import RunInfo
 from envhub.sources.find import find_source
@@ -29,17 +29,7 @@ from envhub.sources.fingerprint import identify
 @click.command("fetch")
 @click.argument("ref")
 @click.option("--policy", show_default="random", help="The policy of the evaluation to come.")
-@click.option(
-    "--policy-arg",
-    "policy_args",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
-    help="Argument for the policy's factory, as for eval. Repeatable.",
-)
-@click.option(
-    "--policy-python", metavar="PATH", help="Interpreter of the policy's process, as for eval."
-)
+@policy_options
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
 @env_arg_option
@@ -48,9 +38,7 @@ from envhub.sources.fingerprint import identify
 def command(
     ref: str,
     *,
-    policy: str | None,
-    policy_args: dict[str, Argument],
-    policy_python: str | None,
+    policy: PolicyOptions,
     quiet: bool,
     options: SourceOptions,
     env_args: dict[str, Argument],
@@ -72,8 +60,8 @@ def command(
     source = find_source(ref, options, message=watcher.message)
     request = EvalRequest(
         ref=ref,
-        policy=read_policy(policy or "random", policy_args),
-        policy_python=policy_python,
+        policy=read_policy(policy.name or "random", policy.args),
+        policy_python=policy.python,
         env_args=env_args,
         options=options,
     )

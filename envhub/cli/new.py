@@ -135,6 +135,7 @@ def _wrap(
 def _show(facts: "Facts") -> None:
     shown = {
         "env": facts.call,
+        **({"arguments": _tell_arguments(facts)} if facts.arguments else {}),
         "observation": facts.observation,
         "action": facts.action,
         "horizon": facts.horizon or "the env has none",
@@ -145,6 +146,10 @@ def _show(facts: "Facts") -> None:
     }
     for key, value in shown.items():
         message(f"{key:<12} {excerpt(str(value))}")
+
+
+def _tell_arguments(facts: "Facts") -> str:
+    return f"{', '.join(facts.arguments)}; to make tasks of their values, edit suites.py"
 
 
 def _check_rules(answers: dict[str, str]) -> None:

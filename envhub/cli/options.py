@@ -15,7 +15,7 @@ import click
 from envhub.cli.output import echo_error
 from envhub.errors import UsageError, printable
 from envhub.offline import VARIABLE
-from envhub.options import Argument, Limits, SourceOptions
+from envhub.options import Argument, Limits, PolicyOptions, SourceOptions
 from envhub.values import MAX_DEPTH, find_value_problem
 
 if TYPE_CHECKING:
@@ -132,6 +132,35 @@ def source_options(command: Command) -> Command:
     for option in reversed(_SOURCE_OPTIONS):
         wrapped = option(wrapped)
     return wrapped
+
+
+def policy_options(command: Command) -> Command:
+    """Add the options about a policy that the command names, and gets as one value, `policy`."""
+
+    @wraps(command)
+    def with_policy(
+        *args: Any,
+        policy: str | None,
+        policy_args: dict[str, Argument],
+        policy_python: str | None,
+        **params: Any,
+    ) -> Any:
+        return command(*args, policy=PolicyOptions(policy, policy_args, policy_python), **params)
+
+    wrapped = click.option(
+        "--policy-python",
+        metavar="PATH",
+        show_default="this one, or as the policy's file declares",
+        help="Interpreter of the policy's process, such as policy/.venv/bin/python.",
+    )(with_policy)
+    return click.option(
+        "--policy-arg",
+        "policy_args",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
+        help="Argument for the policy's factory; JSON if it parses, else text. Repeatable.",
+    )(wrapped)
 
 
 def rerun_options(command: Command) -> Command:

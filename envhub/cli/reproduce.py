@@ -16,7 +16,7 @@ from envhub.cli.options import (
     excerpt,
     json_option,
     local_path,
-    parse_args,
+    policy_options,
     policy_timeout_option,
     source_options,
 )
@@ -39,7 +39,7 @@ from envhub.evaluation.reproduce import (
 )
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, start_run
-from envhub.options import Argument, Limits, SourceOptions
+from envhub.options import Argument, Limits, PolicyOptions, SourceOptions
 from envhub.results.run import Run
 from envhub.results.summary import to_json
 from envhub.text import align, pluralize
@@ -51,15 +51,7 @@ _WIDTH = 80
 @click.argument("recipe", metavar="RECIPE|list")
 @click.option("--dry-run", is_flag=True, help="Show what would be played, and what is missing.")
 @click.option("--policy", metavar="P", help="The policy, where the recipe's is not to be used.")
-@click.option(
-    "--policy-arg",
-    "policy_args",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
-    help="Argument of the policy, besides the recipe's. Repeatable.",
-)
-@click.option("--policy-python", metavar="PATH", help="Interpreter of the policy's process.")
+@policy_options
 @click.option("--benchmark", metavar="REF", help="The benchmark, instead of the recipe's.")
 @click.option(
     "--suite", "suites", multiple=True, metavar="NAME", help="Only this suite. Repeatable."
@@ -82,9 +74,7 @@ def command(
     recipe: str,
     *,
     dry_run: bool,
-    policy: str | None,
-    policy_args: dict[str, Argument],
-    policy_python: str | None,
+    policy: PolicyOptions,
     benchmark: str | None,
     suites: tuple[str, ...],
     episodes: int | None,
@@ -113,7 +103,7 @@ def command(
         _list(as_json=as_json)
         return
     asked = Reproducing(
-        policy, policy_args, policy_python, benchmark, env_args, suites, episodes, workers,
+        policy, benchmark, env_args, suites, episodes, workers,
         limits, out, options,
     )  # fmt: skip
     read = find_recipe(recipe)
@@ -252,7 +242,7 @@ def _lines_of_plan(
         total = foreseen.count * (request.episodes or 0)
         plan = f"{pluralize(foreseen.count, 'task')}, {each} each: {total:,} in all"
     rows = [
-        ("policy", f"{asked.policy or recipe.policy_ref} {args}"),
+        ("policy", f"{asked.policy.name or recipe.policy_ref} {args}"),
         ("benchmark", f"{request.ref} {env_args}"),
         ("suites", ", ".join(foreseen.tasks or request.suites)),
         ("plan", f"{plan}; seed {request.seed}"),

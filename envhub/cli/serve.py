@@ -9,12 +9,12 @@ from envhub.cli.options import (
     debug_option,
     env_arg_option,
     message,
-    parse_args,
+    policy_options,
     policy_timeout_option,
     source_options,
 )
 from envhub.errors import UsageError
-from envhub.options import Argument, Limits, SourceOptions
+from envhub.options import Argument, Limits, PolicyOptions, SourceOptions
 from envhub.policies.providers import missing_plugin
 
 
@@ -38,26 +38,13 @@ from envhub.policies.providers import missing_plugin
 @click.option("--host", default="127.0.0.1", help="Address to listen at.")
 @click.option("--port", type=WholeNumber(min=0, max=65535), default=8000, help="0: any free one.")
 @click.option("--device", metavar="N", help="The GPU that the policy sees.")
-@click.option(
-    "--policy-arg",
-    "policy_args",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
-    help="Argument for the policy's factory; JSON if it parses, else text. Repeatable.",
-)
-@click.option(
-    "--policy-python",
-    metavar="PATH",
-    show_default="this one, or as the policy's file declares",
-    help="Interpreter of the policy's process.",
-)
+@policy_options
 @source_options
 @env_arg_option
 @policy_timeout_option
 @debug_option
 def command(
-    policy: str,
+    policy: PolicyOptions,
     *,
     ref: str,
     task: str | None,
@@ -66,8 +53,6 @@ def command(
     host: str,
     port: int,
     device: str | None,
-    policy_args: dict[str, Argument],
-    policy_python: str | None,
     env_args: dict[str, Argument],
     limits: Limits,
     options: SourceOptions,
@@ -91,12 +76,12 @@ def command(
     if not host:
         raise UsageError("--host is empty: write an address of this machine, such as 127.0.0.1.")
     request = ServeRequest(
-        policy=policy,
+        policy=str(policy.name),
         ref=ref,
-        args=policy_args,
+        args=policy.args,
         env_args=env_args,
         tasks=() if task is None else (task,),
-        python=policy_python,
+        python=policy.python,
         device=device,
         limits=limits,
         options=options,
@@ -114,7 +99,7 @@ def command(
     def ready(chosen: int) -> None:
         scheme = "ws" if protocol == "openpi" else f"{protocol}+ws"
         shown = f"[{host}]" if ":" in host else host
-        click.echo(f"{policy} for {ref} is served at {scheme}://{shown}:{chosen}")
+        click.echo(f"{policy.name} for {ref} is served at {scheme}://{shown}:{chosen}")
         click.echo(f"It reads {', '.join(reading.keys)}.")
 
     warning = warn_of_exposure(host)

@@ -12,7 +12,7 @@ from envhub.cli.options import (
     debug_option,
     json_option,
     local_path,
-    parse_args,
+    policy_options,
     rerun_options,
 )
 from envhub.cli.output import echo_sentence
@@ -21,7 +21,7 @@ from envhub.errors import ExitCode, UsageError, one_line
 from envhub.evaluation.judge import ORDER, Verdict
 from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.verify import SAMPLE, Fresh, Verification, VerifyRequest, verify_run
-from envhub.options import Argument
+from envhub.options import PolicyOptions
 from envhub.policies.find import read_policy
 from envhub.results import attestations
 
@@ -48,15 +48,7 @@ _MOST_TEXT = 400
     metavar="[P]",
     help="Let the policy choose the actions again, too: the one that you name, or the run's own.",
 )
-@click.option(
-    "--policy-arg",
-    "policy_args",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=lambda _ctx, _param, texts: parse_args("--policy-arg", texts),
-    help="Argument of the policy that you name. Repeatable.",
-)
-@click.option("--policy-python", metavar="PATH", help="Interpreter of the policy that you name.")
+@policy_options
 @click.option(
     "--fresh",
     type=WholeNumber(min=1),
@@ -81,9 +73,7 @@ def command(
     *,
     episodes: int | None,
     tasks: tuple[str, ...],
-    policy: str | None,
-    policy_args: dict[str, Argument],
-    policy_python: str | None,
+    policy: PolicyOptions,
     fresh: int | None,
     seed: int | None,
     sign: Path | None,
@@ -106,12 +96,12 @@ def command(
         envhub verify from_somebody --benchmark ./my_env --policy ./policy.py --fresh 20
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     watcher = make_watcher(quiet=as_json)
-    if not policy and (policy_args or policy_python is not None):
+    if not policy.name and (policy.args or policy.python is not None):
         raise UsageError("--policy-arg and --policy-python need --policy P: name the policy, too.")
-    request = VerifyRequest(episodes, tasks, policy is not None, seed, fresh)
-    if policy:
-        named = read_policy(policy, policy_args)
-        options = replace(options, policy=named, policy_python=policy_python)
+    request = VerifyRequest(episodes, tasks, policy.name is not None, seed, fresh)
+    if policy.name:
+        named = read_policy(policy.name, policy.args)
+        options = replace(options, policy=named, policy_python=policy.python)
     if sign is not None:
         attestations.fingerprint(sign)  # before what takes long
     context.with_resource(signals_like_ctrl_c())

@@ -20,7 +20,7 @@ from envhub.evaluation.recipe import MAX_BYTES, Claim, Recipe, parse_recipe
 from envhub.evaluation.request import EvalRequest
 from envhub.files import expand_home
 from envhub.host.loading import Description, describe
-from envhub.options import Argument, Limits, SourceOptions
+from envhub.options import Argument, Limits, PolicyOptions, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.policies.interpreter import AskedInterpreter, choose_interpreter
 from envhub.policies.kinds import Builtin, OfBenchmark, PolicyKind, Provided
@@ -45,10 +45,8 @@ GROUP = "envhub.recipes"
 class Reproducing:
     """What the user says about repeating a recipe."""
 
-    policy: str | None = None
+    policy: PolicyOptions = field(default_factory=PolicyOptions)
     """Another one than the recipe's, or the recipe's where it is code on this machine."""
-    policy_args: Mapping[str, Argument] = field(default_factory=dict)
-    policy_python: str | None = None
     benchmark: str | None = None
     env_args: Mapping[str, Argument] = field(default_factory=dict)
     suites: tuple[str, ...] = ()
@@ -139,7 +137,7 @@ def make_request(recipe: Recipe, asked: Reproducing, name: str) -> EvalRequest:
     return EvalRequest(
         ref=_benchmark_ref(recipe, asked, name),
         policy=_policy(recipe, asked, name),
-        policy_python=asked.policy_python,
+        policy_python=asked.policy.python,
         suites=asked.suites or tuple(run.suites),
         tasks=tuple(run.tasks),
         episodes=asked.episodes or run.episodes,
@@ -323,13 +321,13 @@ def find_differences(
 def _replaced(recipe: Recipe, asked: Reproducing) -> Iterator[Difference]:
     """What the user says otherwise than the recipe."""
     run, ref = recipe.run, recipe.policy_ref
-    if asked.policy not in (None, ref):
-        yield Difference("policy", ref, asked.policy)
+    if asked.policy.name not in (None, ref):
+        yield Difference("policy", ref, asked.policy.name)
     elif recipe.checkpoint is not None and not recipe.checkpoint.commit:
         yield Difference("commit of the checkpoint", "the claim does not say", None)
     if asked.benchmark not in (None, run.benchmark):
         yield Difference("benchmark", run.benchmark, asked.benchmark)
-    for own, user in ((run.env, asked.env_args), (recipe.policy_args, asked.policy_args)):
+    for own, user in ((run.env, asked.env_args), (recipe.policy_args, asked.policy.args)):
         for name, value in user.items():
             if name not in own or own[name] != value:
                 yield Difference(name, _shown(own[name]) if name in own else None, _shown(value))
@@ -414,9 +412,9 @@ def _benchmark_ref(recipe: Recipe, asked: Reproducing, name: str) -> str:
 
 
 def _policy(recipe: Recipe, asked: Reproducing, name: str) -> PolicyKind:
-    args = {**recipe.policy_args, **asked.policy_args}
-    if asked.policy is not None:
-        return read_policy(asked.policy, args)
+    args = {**recipe.policy_args, **asked.policy.args}
+    if asked.policy.name is not None:
+        return read_policy(asked.policy.name, args)
     policy = read_policy(recipe.policy_ref, args)
     # A server would receive the observations, and everything else is code.
     named = isinstance(policy, Builtin | OfBenchmark) or recipe.checkpoint is not None

@@ -1,13 +1,13 @@
 """The env file that `envhub new --from` runs in a worker, to see what an env is like.
 
 A copy of this file is loaded as a LeRobot-style `make_env` file. Each env that it makes has
-the attributes `envhub_call`, the expression that makes another one, and `envhub_modules`, the
-modules that making it imported.
+the attributes `envhub_call`, the expression that makes another one, `envhub_arguments`, what else
+its maker takes, and `envhub_modules`, the modules that making it imported.
 """
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -81,7 +81,19 @@ def _make_from(module: ModuleType, target: str, file: str, *, drawn: bool) -> An
     env = maker(**arguments)
     if not isinstance(env, gym.Env):
         raise ContractError(f"{target} in {file} made a {type(env).__name__}, not a gymnasium.Env.")
-    return _mark(env, target, [], arguments)
+    _mark(env, target, [], arguments)
+    inner: Any = env.unwrapped
+    inner.envhub_arguments = [*_choices(maker)]
+    return env
+
+
+def _choices(maker: Callable[..., Any]) -> Iterator[str]:
+    """What a maker takes by name and could tell tasks apart, as `goal='red'`."""
+    for name, parameter in inspect.signature(maker).parameters.items():
+        variadic = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        default = parameter.default
+        if name != "render_mode" and not variadic and isinstance(default, str | int | bool):
+            yield f"{name}={default!r}"
 
 
 def _mark(env: AnyEnv, maker: str, parts: list[str], arguments: dict[str, Any]) -> AnyEnv:
@@ -89,4 +101,5 @@ def _mark(env: AnyEnv, maker: str, parts: list[str], arguments: dict[str, Any]) 
     inner: Any = env.unwrapped
     inner.envhub_call = f"{maker}({', '.join([*parts, *named])})"
     inner.envhub_modules = []
+    inner.envhub_arguments = []
     return env

@@ -76,6 +76,13 @@ def test_what_is_found(tmp_path):
     assert facts.packages == ()
 
 
+def test_arguments_that_could_be_tasks(tmp_path):
+    file = write(tmp_path)
+    text = file.read_text().replace("render_mode=None", 'render_mode=None, goal="red", *, n=3, f=1.5')
+    file.write_text(text)
+    assert look(file).arguments == ("goal='red'", "n=3")
+
+
 def test_keys_that_look_like_success_come_first(tmp_path):
     info = '"alive": True, "my_success": near, "success": near, "count": 1'
     assert look(write(tmp_path, info=info)).flags == ("success", "my_success", "alive")

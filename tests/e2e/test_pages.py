@@ -23,7 +23,7 @@ def test_the_commands_print_what_the_page_shows(page, tmp_path):
 @needs_bash
 @needs_sandbox
 def test_the_tutorial_from_a_gymnasium_file_to_a_pinned_reference(local_hub, tmp_path):
-    assert len(commands_of("tutorial")) <= 10
+    assert len(commands_of("tutorial")) <= 11
     (tmp_path / "my_gym_env.py").write_bytes((DOCS / "examples/my_gym_env.py").read_bytes())
     hub = {"HF_ENDPOINT": local_hub.endpoint, "HF_TOKEN": local_hub.token}
     check("tutorial", tmp_path, **hub)
