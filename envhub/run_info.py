@@ -236,6 +236,8 @@ class PlanInfo(Info, frozen=True, kw_only=True):
         # By it the episodes are numbered.
         Agree("resume", words="order of tasks", read=lambda of: of.order),
     ]
+    part: bool = False
+    """Whether the suites have further tasks, which the user left out."""
     episodes: Annotated[Episodes, Agree("resume", "protocol", words="--episodes")]
     seed: Annotated[Count, Agree("resume", "compare", "protocol", words="--seed")]
     seeding: Annotated[

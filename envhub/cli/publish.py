@@ -118,7 +118,7 @@ def _copy_to_check(folder: Path, copy: Path) -> None:
         reason = exc.strerror or str(exc.args[0][0][2]).partition(":")[0]
         raise UsageError(
             f"Nothing was uploaded: a copy of the files cannot be made in {temporary_directory()}: "
-            f"{reason}. Free some space, or set TMPDIR to another directory."
+            f"{reason}. Set TMPDIR to a directory that has the space and can be written to."
         ) from exc
 
 

@@ -30,6 +30,8 @@ class Plan:
     seed: int
     seeding: Seeding
     max_steps: int | None
+    part: bool = False
+    """Whether the suites have further tasks, which the user left out."""
     instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The user's own texts, by task."""
 
@@ -51,6 +53,7 @@ class Plan:
         """
         return PlanInfo(
             suites={suite: list(tasks) for suite, tasks in self.suites.items()},
+            part=self.part,
             episodes=self.per_task,
             seed=self.seed,
             seeding=self.seeding,
@@ -124,6 +127,7 @@ def make_plan(
             planned.append(Episode(number, first_suite[name], name, index, of_episode, state))
     return Plan(
         suites={suite: tuple(task.name for task in listed) for suite, listed in chosen.items()},
+        part=any(len(listed) < len(benchmark.suites[suite]) for suite, listed in chosen.items()),
         tasks={name: limited(task, max_steps) for name, task in tasks.items()},
         episodes=tuple(planned),
         per_task=count,

@@ -23,6 +23,9 @@ def repeat_command(info: RunInfo) -> str | None:
         words.append("--ignore-conventions")
     for suite in plan.suites:
         words += ["--suite", suite]
+    if plan.part:
+        chosen = (f"{suite}/{task}" for suite, tasks in plan.suites.items() for task in tasks)
+        words += ["--task", ",".join(chosen)]
     words += ["--episodes", str(plan.episodes), "--seed", str(plan.seed)]
     if plan.seeding != DEFAULT_SEEDING:
         words += ["--seeding", plan.seeding]

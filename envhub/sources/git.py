@@ -213,7 +213,7 @@ class _Repository:
         done = self.run("fetch", "--quiet", "--no-tags", *options, url, *names, network=True)
         if done.code != 0:
             raise SourceUnavailable(
-                f"git could not fetch {subject} from {url}: {self._said()}. Without git's objects "
+                f"git could not fetch {subject} from {url}: {self.said()}. Without git's objects "
                 "nobody can tell whether the files are those of the commit; try again."
             )
 
@@ -231,7 +231,7 @@ class _Repository:
     def _log(self) -> Path:
         return self.place.with_name("log")
 
-    def _said(self) -> str:
+    def said(self) -> str:
         """The last line that git printed, which may come from the server."""
         with self._log.open("rb") as log:
             log.seek(max(0, self._log.stat().st_size - 500))
@@ -247,7 +247,10 @@ def _repository(url: str, token: str | None) -> Iterator[_Repository]:
         place.mkdir()
         repository = _Repository(place, _environment(home, url, token))
         if repository.run("init", "--quiet", "--bare", "--template=").code != 0:
-            raise SourceUnavailable(f"git could not make a repository in {place}. Free some space.")
+            raise SourceUnavailable(
+                f"git could not make a repository in {home}: {repository.said()}. Set TMPDIR to a "
+                "directory that has the space and can be written to."
+            )
         yield repository
 
 

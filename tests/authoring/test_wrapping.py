@@ -78,7 +78,9 @@ def test_what_is_found(tmp_path):
 
 def test_arguments_that_could_be_tasks(tmp_path):
     file = write(tmp_path)
-    text = file.read_text().replace("render_mode=None", 'render_mode=None, goal="red", *, n=3, f=1.5')
+    text = file.read_text().replace(
+        "render_mode=None", 'render_mode=None, goal="red", *, n=3, f=1.5'
+    )
     file.write_text(text)
     assert look(file).arguments == ("goal='red'", "n=3")
 

@@ -7,10 +7,12 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from envhub_localhub import faults
+from envhub_localhub.large import Pointer
 from support.attacks import env_file, envhub, python
 from support.notes import NOTES
 
@@ -144,6 +146,35 @@ class TestNames:
         git("update-ref", "refs/heads/main", commit)
         done = envhub("info", f"me/attack@{commit}")
         assert_refused(done, tmp_path, "more of .* is not a regular file|more differs")
+
+    def test_a_filter_of_the_repository_is_not_run(self, publish, tmp_path, monkeypatch):
+        """Not even one that the user's own git has under this name: git only passes objects on."""
+        mark, config = tmp_path / "temporary" / "ran", tmp_path / "temporary" / "config"
+        run = f"touch {mark}; cat"
+        config.write_text(f'[filter "mark"]\n\tsmudge = "{run}"\n\tclean = "{run}"\n')
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+        done = envhub("info", publish(env_file(), **{".gitattributes": "*.py filter=mark\n"}))
+        assert done.returncode == 0, done.stderr
+        assert not mark.exists()
+
+    @pytest.mark.parametrize(
+        ("stored", "lies"),
+        [(b"v 3 2 1", ()), (b"v 1 2 3", (faults.WrongTree("mesh.obj"),))],
+        ids=["another file is stored", "the listing has another hash"],
+    )
+    def test_a_pointer_that_lies(self, hub, publish, tmp_path, stored, lies):
+        """What a commit has of a large file is its hash: neither storage nor listing changes it."""
+        pointer = Pointer.of(b"v 1 2 3")
+        ref = publish(env_file(), **{"mesh.obj": pointer.data.decode()})
+        large = tmp_path / "hub" / "models" / "me" / "attack.git" / "lfs" / "objects"
+        place = large / pointer.sha256[:2] / pointer.sha256[2:4] / pointer.sha256
+        place.parent.mkdir(parents=True)
+        place.write_bytes(stored)
+        with ExitStack() as lying:
+            for lie in lies:
+                lying.enter_context(hub.fault(lie))
+            done = envhub("info", ref)
+        assert_refused(done, tmp_path, "mesh.obj")
 
     def test_compiled_code_is_not_fetched(self, publish, tmp_path):
         """Python would run it instead of the file beside it that was read."""

@@ -15,6 +15,7 @@ LATE = {
     [
         ("plan.seeding", "shared", " --seed 0 --seeding shared --env-arg size=1"),
         ("plan.seeding", "task", " --seed 0 --env-arg size=1"),
+        ("plan.part", True, " --task short/near,long/far,long/near --episodes "),
         ("plan.max_steps", 9, " --max-steps 9 "),
         ("plan.latency", LATE, " --latency 120ms,mode=overlap,hz=20 "),
         ("plan.latency", {**LATE, "seconds": None}, " --latency RUN,mode=overlap,hz=20 "),
