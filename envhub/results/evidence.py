@@ -5,13 +5,19 @@ from envhub.results.summary import Summary
 from envhub.run_info import RunInfo
 from envhub.text import pluralize
 
+_DRAWS_ALONE = (
+    "The policy draws random numbers that no seed reaches: played again, these episodes would go "
+    "otherwise."
+)
+
 
 def describe_evidence(info: RunInfo, summary: Summary) -> list[str]:
-    """Return a sentence for each reason why an interval is not that of so many new episodes."""
+    """Return a sentence for each reason to read a run's rates and intervals with care."""
     found = (
         describe_incomplete(info, summary),
         describe_repeats(summary),
         describe_shared_seeds(info, summary),
+        None if info.reproducible else _DRAWS_ALONE,
     )
     return [sentence for sentence in found if sentence is not None]
 

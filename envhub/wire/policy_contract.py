@@ -48,7 +48,8 @@ class Policy(Protocol):
 
     A policy may also have `placement` ("process" by default), `needs` (None: all of the
     observation), `format` ("raw"), `batch` (1), `conventions` ({}), `instructions` ({}),
-    `start(episode)`, `finish(episode)` and `close()`: docs/policies.md describes them.
+    `reproducible` (True), `about` ({}), `take_about()`, `start(episode)`, `finish(episode)` and
+    `close()`: docs/policies.md describes them.
     """
 
     def act(self, obs: Any, episodes: Sequence[Context], /) -> Any:

@@ -27,6 +27,9 @@ def test_a_run_as_it_was_made(run):
     assert answer == Answer(0, f"{run.directory}: 4 identical\n{ALL}\n", "")
     answer = envhub("verify", run.directory, "--policy", "--episodes", "all")
     assert answer.out.splitlines()[-1] == ("The policy chose the same again in 4 of 4 episodes.")
+    lines = envhub("verify", run.directory, COLUMNS="60").out.splitlines()
+    assert [line for line in lines if len(line) > 60 and str(run.directory) not in line] == []
+    assert len(lines) > 3
 
 
 ALL = (

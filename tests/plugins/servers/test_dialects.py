@@ -86,7 +86,7 @@ def test_roboarena_resets_each_episode_and_answers_with_arrays():
         for episode in contexts:
             policy.finish(episode)
         check(act(policy)[0])
-    assert sessions == resets
+    assert sorted(sessions) == sorted(resets)  # both connections act at once
     assert len({*resets}) == 3
     assert '"needs_session_id": true' in policy.about["metadata"]
 
