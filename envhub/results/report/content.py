@@ -53,7 +53,6 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
     for record in records:
         by_task[record.task].append(record)
     overall = summary.overall
-    planned = info.plan.planned
     horizons = [task.horizon for task in info.plan.tasks.values()]
     filmed = details.videos(run, records, page or run.directory / "report.html")
     return {
@@ -62,7 +61,6 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "policy": describe_policy(info.policy),
         "overall": overall,
         "axis_place": whisker(overall),
-        "incomplete": f"{len(records)} of {planned} episodes" if len(records) < planned else None,
         "line": paste_line(info, summary),
         "suites": [_suite(line, run, by_task, summary.tasks) for line in summary.suites],
         "size": strip_size(info.plan.episodes),
