@@ -23,12 +23,13 @@ setup: $(READY)
 
 # What a user has: EnvHub with its videos and the plugins, without simulators: runtimes bring them.
 BASE := .venv/.base
-$(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyproject.toml plugins/lerobot/pyproject.toml plugins/servers/pyproject.toml .ci/constraints.txt
+$(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyproject.toml plugins/lerobot/pyproject.toml plugins/loggers/pyproject.toml plugins/servers/pyproject.toml .ci/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "EnvHub needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
-	  --editable '.[video]' --editable plugins/metaworld --editable plugins/libero --editable plugins/lerobot --editable plugins/servers
+	  --editable '.[video]' --editable plugins/metaworld --editable plugins/libero --editable plugins/lerobot \
+	  --editable plugins/loggers --editable plugins/servers
 	@$(BIN)/python -m compileall -q envhub plugins  # workers keep nothing that they compile
 	@touch $@
 
@@ -51,6 +52,10 @@ $(SIM): $(READY)
 TORCH := .venv/.torch
 $(TORCH): $(READY)
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt torch==2.13.0
+	@touch $@
+TENSORBOARD := .venv/.tensorboard
+$(TENSORBOARD): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable 'plugins/loggers[tensorboard]'
 	@touch $@
 # How accessible the report is, axe-core says: a script of the npm registry, which is only read.
 AXE := .venv/.axe
@@ -86,8 +91,16 @@ $(LEROBOT_06)/.ready:
 	  hf-libero==0.1.4 robosuite==1.4.0 bddl==1.0.1
 	@touch $@
 
+# The tools of all loggers, for the soak: some 800 MB, which need not agree with EnvHub's versions.
+LOGGERS := .venv-loggers
+$(LOGGERS)/.ready:
+	test -x $(LOGGERS)/bin/python || $(PYTHON) -m venv $(LOGGERS)
+	$(LOGGERS)/bin/python -m pip install --quiet --editable '.[video]' \
+	  --editable 'plugins/loggers[tensorboard,wandb,mlflow,trackio]'
+	@touch $@
+
 ifeq ($(ENVHUB_REQUIRE_ALL),1)
-TEST_NEEDS := $(READY) $(SIM) $(TORCH) $(AXE) $(LEROBOT)/.ready
+TEST_NEEDS := $(READY) $(SIM) $(TORCH) $(TENSORBOARD) $(AXE) $(LEROBOT)/.ready
 else
 TEST_NEEDS := $(READY)
 endif
@@ -139,4 +152,4 @@ soak: $(READY)
 	$(BIN)/pytest -m soak --timeout=3600 tests/soak
 
 clean:
-	rm -rf .venv $(LEROBOT) $(LEROBOT_06) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(LEROBOT) $(LEROBOT_06) $(LOGGERS) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

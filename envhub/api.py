@@ -54,6 +54,7 @@ from envhub.options import (
     SourceKeywords,
     SourceOptions,
 )
+from envhub.plugins import Plugins
 from envhub.policies.find import read_policy
 from envhub.records import EpisodeRecord
 from envhub.results.experiment import Cell, read_experiment_file
@@ -212,6 +213,7 @@ def evaluate(
     baselines: Iterable[str] = (),
     ignore_conventions: bool = False,
     shard: str | None = None,
+    log: Iterable[str] = (),
     **source: Unpack[SourceKeywords],
 ) -> Run:
     """Evaluate a policy on a benchmark, as `envhub eval` does.
@@ -254,6 +256,7 @@ def evaluate(
         ignore_conventions: Run a policy whose conventions differ from the benchmark's, and record
             that.
         shard: The share of the episodes that is played here, such as "3/16"; `merge` joins them.
+        log: Names of loggers, as for `--log`: "tensorboard", "wandb", "mlflow", "trackio".
         **source: How to get the benchmark, and where to run it: `trust_remote_code`, `sandbox`,
             `runtime` and the others of `envhub.options.SourceKeywords`.
 
@@ -265,6 +268,8 @@ def evaluate(
         ConventionsDiffer: The policy was made for other conventions than the benchmark has.
         ContractError: The benchmark or the policy breaks its contract.
     """
+    observers = Plugins()
+    observers.load_loggers(check_names("log", log))
     request = EvalRequest(
         ref=check_reference(ref),
         policy=read_policy(check_policy(policy), check_values("policy_args", policy_args)),
@@ -288,6 +293,7 @@ def evaluate(
         baselines=check_names("baselines", baselines),
         ignore_conventions=check_flag("ignore_conventions", ignore_conventions),
         shard=None if shard is None else parse_shard(shard, os.environ),
+        observers=observers,
     )
     check_function("progress", progress)
     check_function("on_episode", on_episode)
@@ -311,6 +317,7 @@ def experiment(
     resume: bool = False,
     objects: Mapping[str, Policy] | None = None,
     progress: Callable[[str], object] | None = None,
+    log: Iterable[str] = (),
     **source: Unpack[SourceKeywords],
 ) -> Played:
     """Play the experiment that a TOML file describes, as `envhub eval FILE.toml` does.
@@ -326,6 +333,7 @@ def experiment(
         objects: Policy objects that replace the policies of these names; their cells are played one
             after another, in this process.
         progress: Called with a line when a cell begins or ends.
+        log: Names of loggers, as for `--log`.
         **source: How to get the benchmarks, and where to run them: `trust_remote_code`, `sandbox`,
             `runtime` and the others of `envhub.options.SourceKeywords`.
 
@@ -338,6 +346,8 @@ def experiment(
     """
     options = _source_options("experiment", source)
     check_function("progress", progress)
+    observers = Plugins()
+    observers.load_loggers(check_names("log", log))
     path, directory = check_path("file", file), check_path("out", out)
     if path is None:
         raise UsageError("file must be the path of an experiment's TOML.")
@@ -353,7 +363,12 @@ def experiment(
         if name not in asked.question.policies:
             raise UnknownName("policy", name, asked.question.policies, advice="See objects.")
     played = play_experiment(
-        asked, options, _Lines(progress), workers=check_workers(workers), objects=given
+        asked,
+        options,
+        _Lines(progress),
+        workers=check_workers(workers),
+        objects=given,
+        observers=observers,
     )
     for cell, error in played.failures.items():
         warnings.warn(f"{cell.name}: {error}", RuntimeWarning, stacklevel=2)

@@ -96,7 +96,9 @@ def check_names(name: str, value: object) -> tuple[str, ...]:
         if not isinstance(one, str):
             raise _wrong(name, "text or a list of texts", one)
         if not one.strip(", "):
-            raise UsageError(f"{name} has an empty name: name a {name[:-1]}, or leave it out.")
+            raise UsageError(
+                f"{name} has an empty name: name a {name.removesuffix('s')}, or leave it out."
+            )
     return names
 
 

@@ -52,4 +52,7 @@ def envhub_episode_finished(run: "Run", record: "EpisodeRecord") -> None:
 
 @hookspec
 def envhub_run_finished(run: "Run", summary: "Summary") -> None:
-    """All episodes have been recorded, or the run was interrupted."""
+    """All episodes have been recorded, or the run was interrupted.
+
+    With `--video`, it is called after the videos were drawn.
+    """

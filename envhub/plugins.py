@@ -1,13 +1,16 @@
 """Load plugins, and call their hooks.
 
 Only the plugin that was asked for is imported, in a worker; observers are imported by the
-evaluation. pluggy ignores several mistakes silently; `Plugins.register` refuses them.
+evaluation, and so are the loggers that were asked for. pluggy ignores several mistakes silently;
+`Plugins.register` refuses them.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -16,7 +19,7 @@ import pluggy
 from envhub import hookspecs
 from envhub.declarations import Benchmark, Task
 from envhub.discovery import entry_points, find
-from envhub.errors import InvalidBenchmark, PluginError
+from envhub.errors import EnvHubError, InvalidBenchmark, PluginError, UnknownName, UsageError
 from envhub.hookspecs import PROJECT, EnvWrapper
 
 if TYPE_CHECKING:
@@ -26,6 +29,12 @@ if TYPE_CHECKING:
 
 OBSERVERS = "envhub.observers"
 """The entry-point group of modules with run and episode hooks, imported by `envhub eval` only."""
+LOGGERS = "envhub.loggers"
+"""The entry-point group of modules with the same hooks, which `--log NAME` imports."""
+_OWN_LOGGERS = ("mlflow", "tensorboard", "trackio", "wandb")
+"""Those of EnvHub's own plugin, which need not be installed."""
+_MOST_SAID = 400
+"""Characters of what an observer's error says: some are pages."""
 _HOOKS = {
     name: tuple(inspect.signature(spec).parameters)
     for name, spec in sorted(vars(hookspecs).items())
@@ -46,6 +55,8 @@ class Plugins:
         self._manager.add_hookspecs(hookspecs)
         self._modules: dict[str, ModuleType] = {}
         self._distributions: dict[str, str | None] = {}
+        self._observers: set[str] = set()
+        self._lock = threading.RLock()  # the cells of an experiment share their observers
 
     def load(self, name: str) -> None:
         """Import and register the installed plugin of this name."""
@@ -54,10 +65,26 @@ class Plugins:
             self._import(name, plugin.module, plugin.distribution)
 
     def load_observers(self) -> None:
-        """Import and register every installed observer."""
-        for point in entry_points(OBSERVERS):
-            owner = point.dist.metadata["Name"] if point.dist is not None else None
-            self._import(point.name, point.value, owner)
+        """Import and register every installed observer that is not loaded yet."""
+        with self._lock:
+            for point in entry_points(OBSERVERS):
+                if point.name not in self._observers:
+                    self._import(point.name, point.value, _owner(point))
+                    self._observers.add(point.name)
+
+    def load_loggers(self, names: Iterable[str]) -> None:
+        """Import and register the loggers of these names.
+
+        Raises:
+            UsageError: There is none of that name, or a package that it needs is not installed.
+            PluginError: It cannot be used.
+        """
+        for name in dict.fromkeys(names):
+            point = _find_logger(name)
+            try:
+                self._import(name, point.value, _owner(point))
+            except PluginError as exc:
+                raise _lacking(point, exc) from exc
 
     def register(self, module: ModuleType, name: str, *, distribution: str | None = None) -> None:
         """Register a module with hooks, possibly under several names, or refuse it."""
@@ -128,8 +155,10 @@ class Plugins:
                 with self._calling(hook, name) as call:
                     call(**arguments)
             except PluginError as error:
-                self._manager.unregister(name=name)
-                errors.append(error)
+                with self._lock:
+                    told = self._manager.unregister(name=name) is None  # by another cell
+                if not told:
+                    errors.append(_shortened(error))
         return errors
 
     @contextmanager
@@ -166,6 +195,44 @@ class Plugins:
                 raise _Mistake(f"defines {hook} without @envhub.hookimpl.")
         if not implemented:
             raise _Mistake("implements no hook: mark envhub_benchmarks with @envhub.hookimpl.")
+
+
+def _owner(point: EntryPoint) -> str | None:
+    return point.dist.metadata["Name"] if point.dist is not None else None
+
+
+def _find_logger(name: str) -> EntryPoint:
+    found = {point.name: point for point in entry_points(LOGGERS)}
+    if name in found:
+        return found[name]
+    if name in _OWN_LOGGERS:
+        raise UsageError(
+            f"--log {name} needs the plugin envhub-loggers, which is not installed. In a clone of "
+            f"EnvHub, run: pip install './plugins/loggers[{name}]'"
+        )
+    raise UnknownName("logger", name, {*found, *_OWN_LOGGERS})
+
+
+def _lacking(point: EntryPoint, error: PluginError) -> EnvHubError:
+    """Return the error of a logger that cannot be imported: what to install, if that is why."""
+    lacking = error.__cause__
+    if not isinstance(lacking, ModuleNotFoundError) or lacking.name is None:
+        return error
+    line = f"pip install {lacking.name}"
+    if _owner(point) == "envhub-loggers":
+        line = f"In a clone of EnvHub, run: pip install './plugins/loggers[{point.name}]'"
+    return UsageError(
+        f"--log {point.name} needs the package {lacking.name}, which is not installed. {line}"
+    )
+
+
+def _shortened(error: PluginError) -> PluginError:
+    """Return an error with a text of one line."""
+    text = " ".join(str(error).split())
+    if len(text) <= _MOST_SAID and text == str(error):
+        return error
+    error.args = (text if len(text) <= _MOST_SAID else f"{text[:_MOST_SAID]}...",)
+    return error
 
 
 def _never_passed(hook: str, function: Callable[..., object]) -> list[str]:

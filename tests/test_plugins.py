@@ -1,5 +1,6 @@
 import importlib
 import sys
+from importlib.util import find_spec
 from textwrap import dedent
 from types import ModuleType
 
@@ -7,7 +8,7 @@ import pytest
 
 from envhub.declarations import Benchmark, Task
 from envhub.discovery import Installed, chosen, find, installed
-from envhub.errors import InvalidBenchmark, PluginError, UnknownName
+from envhub.errors import InvalidBenchmark, PluginError, UnknownName, UsageError
 from envhub.plugins import Plugins
 
 TASK = Task("reach", "reach the goal", 10)
@@ -576,6 +577,59 @@ def test_an_observer_that_fails_is_named_and_told_no_more():
     assert plugins.episode_finished("run", "record") == []
     assert bad.SEEN == []
     assert [what for what, _ in good.SEEN] == ["started", "finished"]
+
+
+def logger(place, text, name="notes", distribution="my-notes"):
+    """Put a distribution with a logger on the path."""
+    module = distribution.replace("-", "_")
+    (place / f"{module}.py").write_text(text)
+    info = place / f"{module}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[envhub.loggers]\n{name} = {module}\n")
+
+
+def test_a_logger_is_loaded_for_its_name_alone(tmp_path, monkeypatch):
+    logger(tmp_path, OBSERVER, distribution="asked-logger")
+    logger(tmp_path, "1 / 0", name="other", distribution="other-logger")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins = Plugins()
+    plugins.load_loggers(["notes", "notes"])
+    plugins.load_observers()
+    assert plugins.run_started("run") == []
+    import asked_logger
+
+    assert asked_logger.SEEN == [("started", "run")]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("notse", "No logger is called 'notse'. Did you mean 'notes'?"),
+        ("notes", "--log notes needs the package nowhere, which is not installed. pip install"),
+        ("mlflow", "pip install './plugins/loggers[mlflow]'"),
+    ],
+)
+def test_a_logger_that_is_missing_says_what_to_type(tmp_path, monkeypatch, name, said):
+    if name == "mlflow" and find_spec("mlflow"):
+        pytest.skip("MLflow is installed")
+    logger(tmp_path, "import nowhere", distribution=f"lacking-{name}")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UsageError) as caught:
+        Plugins().load_loggers([name])
+    assert said in str(caught.value)
+
+
+def test_the_error_of_an_observer_is_one_line():
+    plugins = Plugins()
+    text = OBSERVER.replace(
+        'SEEN.append(("started", run))', "raise OSError('full:\\n' + 'x' * 9000)"
+    )
+    plugins.register(make_module(text, "bad"), "bad")
+    [problem] = plugins.run_started("run")
+    assert str(problem).startswith("Plugin 'bad' failed in envhub_run_started: OSError: full: xxx")
+    assert "\n" not in str(problem)
+    assert len(str(problem)) < 500
 
 
 def test_installed_observers_are_loaded(tmp_path, monkeypatch):

@@ -36,9 +36,10 @@ from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.rerun import RerunOptions
-from envhub.evaluation.run import continue_run, resume_run, start_run
+from envhub.evaluation.run import continue_run, resume_run, start_run, tell_end
 from envhub.evaluation.shard import parse_shard
 from envhub.options import PolicyOptions, Processes, SourceOptions
+from envhub.plugins import Plugins
 from envhub.policies.find import read_policy
 from envhub.results.baselines import parse_baselines
 from envhub.results.pictures import check_encoder
@@ -62,7 +63,7 @@ class _Command(GroupedCommand):
         "The run": (
             *("--workers", "--continue", "--retries", "--max-errors", "--timeout", "--dry-run"),
         ),
-        "The result": ("--watch", "--video", "--require", "--json", "--quiet"),
+        "The result": ("--watch", "--log", "--video", "--require", "--json", "--quiet"),
         "The benchmark's code": (
             *("--trust-remote-code", "--allow-unpinned", "--private", "--locked", "--sandbox"),
             *("--sandbox-allow-network", "--runtime", "--env-var"),
@@ -202,6 +203,13 @@ class _Command(GroupedCommand):
 @click.option(
     "--watch", is_flag=True, help="Serve a page on this machine that grows while the run is played."
 )
+@click.option(
+    "--log",
+    "loggers",
+    multiple=True,
+    metavar="NAME",
+    help="Log to tensorboard, wandb, mlflow, trackio or another installed logger. Repeatable.",
+)
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
 @json_option
@@ -221,6 +229,7 @@ def command(
     as_json: bool,
     dry_run: bool,
     watch: bool,
+    loggers: Sequence[str],
     videos: int | None,
     requirements: Sequence[Requirement],
     options: SourceOptions,
@@ -243,6 +252,8 @@ def command(
         envhub eval ./my_env --policy ./policy.py --latency 0,50,100ms
         envhub eval experiment.toml --workers 8
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    observers = Plugins()
+    observers.load_loggers(loggers)
     if is_asked(ref, resume):
         context.with_resource(signals_like_ctrl_c())
         evaluate_experiment(
@@ -257,6 +268,7 @@ def command(
             options=options,
             dry_run=dry_run,
             watch=watch,
+            observers=observers,
         )
         return
     _refuse_dry_run(dry_run)
@@ -277,7 +289,10 @@ def command(
                 max_errors=request_options["max_errors"],
                 env_vars=options.env_vars,
                 policy_processes=request_options["policy_processes"],
+                observers=observers,
+                videos_follow=videos is not None,
             )
+            _tell_end_at_last(context, run, observers, watcher)
         else:
             request = _request(
                 ref,
@@ -287,12 +302,15 @@ def command(
                 workers=workers,
                 options=options,
                 latency=latencies[0] if latencies else None,
+                observers=observers,
+                videos_follow=videos is not None,
                 **request_options,
             )
             if len(latencies) > 1:
                 _sweep(context, request, latencies, continuing=continuing)
                 return
             run = _start(request, watcher, continuing=continuing)
+            _tell_end_at_last(context, run, observers, watcher)
             if not watcher.interrupted:
                 watcher.finish()
                 play_baselines(request, run, lambda name: _watch_baseline(name, quiet=quiet))
@@ -389,6 +407,14 @@ def _refuse_dry_run(dry_run: bool) -> None:  # noqa: FBT001
         raise UsageError("--dry-run is for experiments: envhub eval FILE.toml --dry-run.")
 
 
+def _tell_end_at_last(
+    context: click.Context, run: Run, observers: Plugins, watcher: Watcher
+) -> None:
+    """Have observers told of the end once videos are drawn; without --video they know already."""
+    if context.params["videos"] is not None and run.complete:
+        context.call_on_close(lambda: tell_end(observers, run, run.summary(), watcher))
+
+
 def _add_page(context: click.Context, watcher: Watcher) -> None:
     """Have a page served from the moment the run begins to the end of the command."""
     pages = context.with_resource(ExitStack())
@@ -405,7 +431,7 @@ def _refuse_changes(context: click.Context, ref: str | None) -> None:
     """Refuse options that --resume cannot change: all but speed, output, consent and secrets."""
     changeable = {
         *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code"),
-        *("requirements", "videos", "policy_processes", "watch"),
+        *("requirements", "videos", "policy_processes", "watch", "loggers"),
         "env_vars",
     }
     for name in context.params:

@@ -21,6 +21,7 @@ from envhub.evaluation.engine import Engine
 from envhub.evaluation.experiment import Played, new_directory, play_experiment
 from envhub.evaluation.forecast import Forecast, forecast
 from envhub.options import SourceOptions
+from envhub.plugins import Plugins
 from envhub.records import EpisodeRecord
 from envhub.results.experiment import (
     Cell,
@@ -35,7 +36,7 @@ from envhub.text import align, pluralize
 _ALLOWED = {
     *("ref", "resume", "continuing", "out", "workers", "quiet", "as_json", "options", "dry_run"),
     *("trust_remote_code", "allow_unpinned", "private", "locked", "sandbox"),
-    *("sandbox_allow_network", "env_vars", "watch", "log"),
+    *("sandbox_allow_network", "env_vars", "watch", "loggers"),
 }
 _LINE_EVERY = 10.0
 
@@ -60,6 +61,7 @@ def evaluate_experiment(
     options: SourceOptions,
     dry_run: bool,
     watch: bool,
+    observers: Plugins,
 ) -> None:
     """Play an experiment, and print its matrix; or say what it would take.
 
@@ -78,7 +80,9 @@ def evaluate_experiment(
         onlooker.on_start = lambda: pages.enter_context(page)
     before = signal.signal(signal.SIGINT, onlooker.interrupt)
     try:
-        played = play_experiment(experiment, options, onlooker, workers=workers)
+        played = play_experiment(
+            experiment, options, onlooker, workers=workers, observers=observers
+        )
     except KeyboardInterrupt:
         _show_resume(experiment)
         context.exit(ExitCode.INTERRUPTED)

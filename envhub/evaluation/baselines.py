@@ -32,6 +32,7 @@ def play_baselines(
             policy_processes=1,
             seeding=run.run_info.plan.seeding,
             baselines=(),
+            videos_follow=False,
             out=directory,
         )
         played.append(continue_run(baseline, directory, watcher_of(name)))

@@ -24,6 +24,7 @@ from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run
 from envhub.machine import resources
 from envhub.options import Limits, SourceOptions
+from envhub.plugins import Plugins
 from envhub.policies.find import read_policy
 from envhub.policies.kinds import PolicyKind
 from envhub.records import EpisodeRecord
@@ -173,6 +174,7 @@ def play_experiment(
     *,
     workers: int | None = None,
     objects: Mapping[str, object] | None = None,
+    observers: Plugins | None = None,
 ) -> Played:
     """Play the cells that are not complete; those that failed before are tried again.
 
@@ -184,6 +186,7 @@ def play_experiment(
         onlooker: Receives the progress.
         workers: Those of all cells together; None: as many as cores and free memory allow.
         objects: Policies of this program, by their names in the experiment.
+        observers: The loggers that were asked for.
 
     Raises:
         UsageError: A benchmark does not exist, or `workers` is 0.
@@ -198,8 +201,9 @@ def play_experiment(
     write_failures(experiment, {})
     memory_mb = resources.memory_mb() if workers is None else None
     places = Places(workers or resources.cores(), memory_mb)
+    shared = _Shared(places, workers, observers or Plugins())
     players = deque(
-        _Player(experiment, cell, order, options, (objects or {}), places, workers, onlooker)
+        _Player(experiment, cell, order, options, (objects or {}), shared, onlooker)
         for order, cell in enumerate(experiment.cells)
     )
     overlap = experiment.question.overlap and not objects
@@ -266,6 +270,15 @@ def _abort(active: "Sequence[_Player]") -> None:
         player.join(max(0.0, end - time.monotonic()))
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What the cells have in common."""
+
+    places: Places
+    workers: int | None
+    observers: Plugins
+
+
 class _Player(threading.Thread):
     """Plays a cell, and is the receiver of its progress."""
 
@@ -276,8 +289,7 @@ class _Player(threading.Thread):
         order: int,
         options: SourceOptions,
         objects: Mapping[str, object],
-        places: Places,
-        workers: int | None,
+        shared: _Shared,
         onlooker: Onlooker,
     ) -> None:
         super().__init__(name=cell.name, daemon=True)  # so that a second Ctrl-C ends the process
@@ -288,8 +300,9 @@ class _Player(threading.Thread):
         self.onlooker = onlooker
         self._ask: Callable[[], EvalRequest] = lambda: replace(
             cell_request(experiment, cell, options, objects),
-            workers=workers,
-            places=places,
+            workers=shared.workers,
+            places=shared.places,
+            observers=shared.observers,
             order=order,
         )
 

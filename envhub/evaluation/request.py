@@ -12,6 +12,7 @@ from envhub.evaluation.latency import LatencyRequest
 from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, Processes, SourceOptions
+from envhub.plugins import Plugins
 from envhub.policies.kinds import Builtin, PolicyKind
 from envhub.records import EpisodeRecord
 from envhub.results.require import Requirement
@@ -64,6 +65,11 @@ class EvalRequest:
     """The places for workers that it shares with the other cells of an experiment."""
     order: int = 0
     """Which comes first among those that share places: the lowest."""
+    observers: Plugins = field(default_factory=Plugins, compare=False)
+    """The loggers that were asked for; the installed observers are loaded before it is played."""
+    videos_follow: bool = False
+    """Whether the caller draws videos of a run that was played to its end, and tells observers of
+    the end afterwards."""
 
 
 class Watcher(Protocol):

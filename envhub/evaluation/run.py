@@ -47,7 +47,7 @@ from envhub.results.latency import Latency
 from envhub.results.questions import count_question, questions_path
 from envhub.results.run import Run
 from envhub.results.seal import check_key, is_sealed, key_path, make_seal
-from envhub.results.summary import to_json
+from envhub.results.summary import Summary, to_json
 from envhub.run_info import RunInfo
 from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
@@ -79,6 +79,8 @@ def resume_run(
     max_errors: int = MAX_ERRORS,
     env_vars: Mapping[str, str] | None = None,
     policy_processes: Processes | None = None,
+    observers: Plugins | None = None,
+    videos_follow: bool = False,
 ) -> Run:
     """Run the episodes that are missing or failed, of a run that this user began.
 
@@ -91,6 +93,8 @@ def resume_run(
         max_errors: Equal errors in a row, before any episode has worked, that abort the run.
         env_vars: The variables that the run was begun with; those left out are this process's.
         policy_processes: Processes of the policy; None: as many as the run was begun with.
+        observers: The loggers that were asked for.
+        videos_follow: Whether the caller draws videos, and tells observers of the end afterwards.
 
     Raises:
         RunDirectoryError: The directory has no run, this user did not begin it, or its benchmark
@@ -110,6 +114,8 @@ def resume_run(
         policy_processes=processes,
         max_errors=max_errors,
         options=options,
+        observers=observers or Plugins(),
+        videos_follow=videos_follow,
     )
     source = find_source(info.benchmark.reference, request.options)
     if not before.records():  # nothing was played: whatever has changed, it begins now
@@ -277,13 +283,12 @@ def _evaluate_in(
                 run = _write(info, journal)
                 if run.run_info.seal is None:
                     watcher.message(_UNSEALED.format(key=key_path()))
-            plugins = Plugins()
-            plugins.load_observers()
+            request.observers.load_observers()
         except BaseException:
             prepared.close()
             raise
         kept = [record for record in records.values() if _is_done(record)]
-        return _play_and_record(prepared, missing, kept, journal, run, watcher, plugins)
+        return _play_and_record(prepared, missing, kept, journal, run, watcher)
 
 
 def _identify(source: Source, directory: Path) -> dict[str, Any]:
@@ -319,9 +324,10 @@ def _play_and_record(
     journal: Journal,
     run: Run,
     watcher: Watcher,
-    plugins: Plugins,
 ) -> Run:
     engine: Engine | None = None
+    observers = prepared.request.observers
+    videos_follow = prepared.request.videos_follow
     remarks: list[str] = []
     counted = bool(before)
     # Not in `on_record`, which the engine keeps: `prepared` has the memory of the first worker.
@@ -341,7 +347,7 @@ def _play_and_record(
     def on_start(started: Engine) -> None:
         nonlocal engine
         engine = started
-        for problem in plugins.run_started(run):
+        for problem in observers.run_started(run):
             watcher.warning(problem)
         watcher.started(run, prepared.plan, started, before)
 
@@ -353,7 +359,7 @@ def _play_and_record(
             # The matrix of an experiment shows all of its seeds.
             _count(run.run_info, watcher, tell=not in_experiment)
         watcher.recorded(record)
-        for problem in plugins.episode_finished(run, record):
+        for problem in observers.episode_finished(run, record):
             watcher.warning(problem)
 
     try:
@@ -368,8 +374,16 @@ def _play_and_record(
         )
     finally:
         if engine is not None:
-            run = _finish(journal, run, engine, plugins, watcher)
+            run, summary = _finish(journal, run, engine)
+            if not (videos_follow and run.complete):
+                tell_end(observers, run, summary, watcher)
     return run
+
+
+def tell_end(observers: Plugins, run: Run, summary: Summary, watcher: Watcher) -> None:
+    """Tell observers that a run has ended."""
+    for problem in observers.run_finished(run, summary):
+        watcher.warning(problem)
 
 
 def _count(info: RunInfo, watcher: Watcher, *, tell: bool) -> None:
@@ -386,7 +400,7 @@ def _count(info: RunInfo, watcher: Watcher, *, tell: bool) -> None:
         watcher.message(str(asked))
 
 
-def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watcher: Watcher) -> Run:
+def _finish(journal: Journal, run: Run, engine: Engine) -> tuple[Run, Summary]:
     runners, info = engine.runners, run.run_info
     facts, agreement = runners.facts, runners.agreement
     if facts is not None and agreement is not None:
@@ -406,9 +420,7 @@ def _finish(journal: Journal, run: Run, engine: Engine, plugins: Plugins, watche
     run = run.keep_records()
     summary = run.summary()
     journal.write("summary.json", to_json(summary))
-    for problem in plugins.run_finished(run, summary):
-        watcher.warning(problem)
-    return run
+    return run, summary
 
 
 def _is_done(record: EpisodeRecord | None) -> bool:

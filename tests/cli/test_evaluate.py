@@ -166,6 +166,11 @@ class TestOutput:
         )
         assert len(outcomes(out)) == 3
 
+    def test_a_logger_that_is_missing_begins_nothing(self, out):
+        answer = envhub("eval", "./run_walk", "--policy", "zero", "--log", "mlfow", "--out", out)
+        refused(answer, 2, "No logger is called 'mlfow'. Did you mean 'mlflow'?")
+        assert not out.exists()
+
     def test_the_policys_own_limit(self, out):
         """`act` is a phase like the others; a policy that exceeds it has failed."""
         answer = envhub(

@@ -28,6 +28,7 @@ from envhub.sandbox.choose import why_unavailable
 
 APT = "apt-get install "
 LEROBOT = ".venv-lerobot"
+LOGGERS = ".venv-loggers"
 NEWEST_LEROBOT = ".venv-lerobot-06"
 
 
@@ -142,6 +143,21 @@ def _newest_lerobot() -> str | None:
     return None if there else f"there is no {NEWEST_LEROBOT} with LeRobot 0.6.1"
 
 
+def loggers_python() -> Path:
+    """The interpreter of an environment with EnvHub's loggers and all of their tools."""
+    named = os.environ.get("ENVHUB_TEST_LOGGERS")
+    return Path(named) if named else Path(__file__).parent.parent.parent / LOGGERS / "bin/python"
+
+
+def _loggers() -> str | None:
+    return None if loggers_python().exists() else f"there is no {LOGGERS} with the loggers' tools"
+
+
+def _tensorboard() -> str | None:
+    found = all(importlib.util.find_spec(name) for name in ("envhub_loggers", "tensorboard"))
+    return None if found else "TensorBoard is not installed"
+
+
 def _lerobot() -> str | None:
     return None if lerobot_python().exists() else f"there is no {LEROBOT} with LeRobot"
 
@@ -203,6 +219,8 @@ NEEDS = {
     "landlock": Need(_landlock),
     "lerobot": Need(_lerobot, f"make {LEROBOT}/.ready"),
     "libero": Need(_libero),
+    "loggers_plugin": Need(_package("envhub_loggers"), "make .venv/.base"),
+    "loggers": Need(_loggers, f"make {LOGGERS}/.ready"),
     "metaworld": Need(_package("metaworld"), "make .venv/.sim"),
     "mujoco": Need(_package("mujoco"), "make .venv/.sim"),
     "newest_lerobot": Need(_newest_lerobot, f"make {NEWEST_LEROBOT}/.ready"),
@@ -213,6 +231,7 @@ NEEDS = {
     "root": Need(_root),
     "sandbox": Need(_sandbox, f"{APT}bubblewrap"),
     "ssh_keygen": Need(_program("ssh-keygen"), f"{APT}openssh-client"),
+    "tensorboard": Need(_tensorboard, "make .venv/.tensorboard"),
     "torch": Need(_package("torch"), "make .venv/.torch"),
 }
 
@@ -228,6 +247,8 @@ needs_index = pytest.mark.needs("index")
 needs_landlock = pytest.mark.needs("landlock")
 needs_lerobot = pytest.mark.needs("lerobot")
 needs_libero = pytest.mark.needs("libero")
+needs_loggers_plugin = pytest.mark.needs("loggers_plugin")
+needs_loggers = pytest.mark.needs("loggers")
 needs_metaworld = pytest.mark.needs("metaworld")
 needs_mujoco = pytest.mark.needs("mujoco")
 needs_newest_lerobot = pytest.mark.needs("newest_lerobot")
@@ -238,6 +259,7 @@ needs_prlimit = pytest.mark.needs("prlimit")
 needs_root = pytest.mark.needs_root
 needs_sandbox = pytest.mark.needs("sandbox")
 needs_ssh_keygen = pytest.mark.needs("ssh_keygen")
+needs_tensorboard = pytest.mark.needs("tensorboard")
 needs_torch = pytest.mark.needs("torch")
 
 SANDBOXES = (

@@ -1,0 +1,1 @@
+"""Loggers of runs: one module with hooks for each tool, imported for `--log NAME` alone."""
