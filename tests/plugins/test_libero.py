@@ -7,8 +7,8 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections import defaultdict
 from importlib import metadata
+from itertools import pairwise
 from pathlib import Path
 
 import envhub_libero
@@ -24,15 +24,12 @@ from packaging.requirements import Requirement
 from scipy.spatial.transform import Rotation
 from support import libero_setup as libero
 from support.commands import envhub as run_command
-from support.libero_frames import SUITES
-from support.libero_loops import actions, digest, seen_by_chunks
-from support.needs import needs_egl, needs_libero, needs_metaworld
+from support.libero_loops import actions, digest
+from support.needs import needs_egl, needs_libero
 from support.paths import ROOT, TESTS
-from support.replays import copy_recorded
 
 import envhub
 from envhub.errors import ContractError, SourceUnavailable, UnknownName
-from envhub.options import Limits
 from envhub.runtime.provision import provision
 from envhub.sources.assets import hash_tree
 from envhub.types import PluginSource
@@ -378,34 +375,6 @@ def test_images_are_turned_and_the_state_has_eight_numbers():
 
 
 @needs_libero
-def test_libero_has_the_same_tasks_and_init_states(simulator):
-    code = """
-import hashlib, json, sys, types
-from support.libero_loops import digest, import_own, own_files, own_init_states
-import_own(sys.argv[1])
-sys.modules["torch"] = types.ModuleType("torch")  # LIBERO imports it only to load initial states
-from libero.libero import benchmark
-from envhub_libero.init_states import read_init_states
-from pathlib import Path
-told = {}
-for suite in benchmark.libero_suites:
-    own = benchmark.task_maps[suite].values()
-    told[suite] = [[task.name, task.language] for task in own]
-    for task in own:
-        states = own_files(suite, task.name)[1]
-        assert digest(read_init_states(Path(states))) == digest(own_init_states(states)), task
-        assert read_init_states(Path(states)).shape[0] == 50
-print(json.dumps(told))
-"""
-    own = json.loads(libero.python("-c", code, libero.assets()).splitlines()[-1])
-    ours = {
-        suite: [[task.name, task.description] for task in tasks]
-        for suite, tasks in suites().items()
-    }
-    assert own == ours
-
-
-@needs_libero
 def test_what_is_imported_and_loaded_when(simulator):
     code = """
 import os, sys
@@ -430,142 +399,59 @@ env.close()
     assert told == ["[]", "['mujoco', 'robosuite', 'libero'] egl"]
 
 
-JOBS = [
-    ["libero_object", suites()["libero_object"][0].name, [0, 1]],
-    ["libero_goal", "turn_on_the_stove", [0, 1]],
-    ["libero_90", "KITCHEN_SCENE4_close_the_bottom_drawer_of_the_cabinet", [55]],
-]
-"""A floor, a table, and a kitchen whose drawers a reset opens; `make soak` takes all tasks."""
-STEPS = 10
-
-
-def own_episodes():
-    """LIBERO's own episodes of all jobs, by task and seed."""
-    own = libero.own_episodes(JOBS, steps=STEPS)
-    return {(task, seed): lines for task, seed, _, lines in own}
-
-
-@needs_libero
-@needs_egl
-def test_episodes_are_liberos_own_to_the_bit(simulator):
-    """Whether every frame is looked at, or every tenth and the others are not drawn."""
-    own = own_episodes()
-    assert len({lines[-1][0] for lines in own.values()}) == 5
-    # In another order, after other tasks, one of them opened twice.
-    jobs = [JOBS[1], *JOBS[::-1]]
-    ours = libero.episodes("ours", jobs, steps=STEPS, chunks="1,10")
-    assert len(ours) == 14
-    for task, seed, chunk, lines in ours:
-        assert lines == seen_by_chunks(own[task, seed], chunk), (task, seed, chunk)
+PLAYED = "turn_on_the_stove"
+STEPS = 11
+LOOKS = (0, 1, 2, 5, 10)
+"""The steps before which the policy looks; the frames between are not drawn."""
 
 
 class Policy:
-    """Repeats known actions, one at a time or ten by the task, and keeps what it sees."""
+    """Repeats known actions, and keeps what it sees."""
 
-    def __init__(self, chunks: dict[str, int]) -> None:
-        self.seen = defaultdict(list)
-        self._chunks = chunks
+    def __init__(self) -> None:
+        self.seen = []
 
     def act(self, obs, episodes):
-        for row, episode in enumerate(episodes):
-            frames = [digest(frames[row]) for frames in obs["pixels"].values()]
-            self.seen[episode.task, episode.seed].append(frames)
-        return [self._next(episode) for episode in episodes]
-
-    def _next(self, episode):
-        known = actions(episode.seed, LIMIT)
-        return known[episode.step : episode.step + self._chunks[episode.task]]
-
-
-CHUNKS = {JOBS[1][1]: 10, JOBS[0][1]: 1}
-"""The tasks that workers play, and how many actions the policy plans."""
-LIMIT = STEPS + 1
-"""Of the steps of an episode: a chunk, and a look at what it led to."""
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory):
-    """A run, and what its policy saw."""
-    policy = Policy(CHUNKS)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ENVHUB_HOME", str(libero.home()))
-        patch.setenv("ENVHUB_LIBERO_ASSETS", str(libero.assets()))
-        run = envhub.evaluate(
-            "libero", policy, tasks=list(CHUNKS), episodes=2, workers=2, max_steps=LIMIT,
-            env_args={"size": libero.SIZE}, runtime="isolated", seeding="shared",
-            out=tmp_path_factory.mktemp("played") / "run",
-        )  # fmt: skip
-    return run, policy.seen
-
-
-in_one_process = pytest.mark.xdist_group("libero-run")
-"""So that the run is made once."""
+        ((episode,), pixels) = episodes, obs["pixels"]
+        self.seen.append([digest(frames[0]) for frames in pixels.values()])
+        until = dict(pairwise((*LOOKS, STEPS)))[episode.step]
+        return [actions(0, STEPS)[episode.step : until]]
 
 
 @needs_libero
 @needs_egl
-@in_one_process
-def test_workers_show_what_libero_shows(simulator, played):
-    run, seen = played
-    assert {(r.status, r.steps, r.init_state) for r in run.records()} == {
-        ("ok", LIMIT, 0), ("ok", LIMIT, 1),
-    }  # fmt: skip
-    assert seen == {
-        (task, seed): [line[1:3] for line in lines[:: CHUNKS[task]]]
-        for (task, seed), lines in own_episodes().items()
-        if task in CHUNKS
-    }
+def test_a_run_its_proof_and_its_replay_are_liberos_own_to_the_bit(simulator, tmp_path):
+    """`make soak` compares every task, in one process and in several."""
+    ((*_, own),) = libero.episodes("own", [["libero_goal", PLAYED, [0]]], steps=STEPS)
+    policy = Policy()
+    run = envhub.evaluate(
+        "libero", policy, tasks=PLAYED, episodes=1, workers=1, max_steps=STEPS,
+        env_args={"size": libero.SIZE}, runtime="isolated", seeding="shared",
+        out=tmp_path / "run",
+    )  # fmt: skip
+    (record,) = run.records()
+    assert (record.status, record.steps, record.init_state) == ("ok", STEPS, 0)
+    assert policy.seen == [own[step][1:3] for step in LOOKS]
     assert run.info["benchmark"]["assets"] == {"assets": hash_tree(libero.assets())}
-
-
-@needs_libero
-@needs_egl
-@in_one_process
-def test_a_run_is_verified_in_another_number_of_workers(simulator, played, tmp_path):
-    run = copy_recorded(played[0], tmp_path / "run")
     found = envhub.verify(run, workers=1)
     assert (found.ok, found.verdict, found.machine) == (True, "identical", ())
-    assert found.count("identical") == 4
-
-
-@needs_libero
-@needs_egl
-@in_one_process
-def test_a_replay_is_liberos_own_episode_to_the_bit(simulator, played, tmp_path):
-    run, frames = copy_recorded(played[0], tmp_path / "run"), []
-    task = JOBS[1][1]
-    replay = envhub.replay(run, task, 1, on_frame=lambda frame: frames.append(digest(frame)))
+    assert found.count("identical") == 1
+    frames = []
+    replay = envhub.replay(run, PLAYED, 0, on_frame=lambda frame: frames.append(digest(frame)))
     assert (replay.identical, replay.difference) == (True, None)
-    assert frames[:LIMIT] == [line[3] for line in own_episodes()[task, 1]]
-    assert len(frames) == LIMIT + 1
+    assert frames == [line[3] for line in own]
 
 
 @needs_libero
-@needs_egl
-def test_policies_see_what_libero_draws_with_mujoco_3_2_3(simulator, tmp_path):
-    """Every scene in `make soak`, where MuJoCo 3.3.7 is shown to be darker."""
-    found = libero.compare_frames(list(SUITES.values()), tmp_path / "run")
-    assert found.keys() == set(SUITES.values())
-    assert max(max(cameras) for cameras in found.values()) < 2, found
-
-
-@needs_libero
-def test_success_of_every_kind_of_predicate_ends_the_episode(simulator):
-    names = (
-        "pick_up_the_alphabet_soup_and_place_it_in_the_basket",
-        "KITCHEN_SCENE3_turn_on_the_stove_and_put_the_moka_pot_on_it",
-        "KITCHEN_SCENE4_close_the_bottom_drawer_of_the_cabinet_and_open_the_top_drawer",
-        "KITCHEN_SCENE8_turn_off_the_stove",
-    )
-    jobs = [[TASKS[name].args["folder"], name] for name in names]
-    told = libero.python(GOALS, libero.assets(), stdin=json.dumps(jobs)).splitlines()
-    reached = [json.loads(line) for line in told if line.startswith("[")]
-    assert [name for name, *_ in reached] == list(names)
-    kinds = {kind for _, some, *_ in reached for kind in some}
-    assert kinds == {"in", "on", "open", "close", "turnon", "turnoff"}
-    for name, _, before, after in reached:
-        assert before == [False, False, False, False], name
-        assert after == [True, True, False, True], name
+def test_success_ends_the_episode(simulator):
+    """One task; `make soak` has every task's."""
+    name = "KITCHEN_SCENE4_close_the_bottom_drawer_of_the_cabinet_and_open_the_top_drawer"
+    job = [[TASKS[name].args["folder"], name]]
+    told = libero.python(GOALS, libero.assets(), stdin=json.dumps(job)).splitlines()
+    (reached,) = [json.loads(line) for line in told if line.startswith("[")]
+    assert reached[0] == name
+    assert set(reached[1]) == {"open", "close"}
+    assert reached[2:] == [[False, False, False, False], [True, True, False, True]]
 
 
 @needs_libero
@@ -606,110 +492,3 @@ other.close()
 """
     told = libero.python("-c", code, libero.assets()).splitlines()
     assert told == ["True 7", "True False", "0 10"]
-
-
-@needs_libero
-def test_a_reset_that_libero_tries_for_ever_is_a_timeout_with_the_reason(simulator, tmp_path):
-    meshes = tmp_path / "meshes"
-    meshes.mkdir()
-    for path in libero.assets().iterdir():
-        (meshes / path.name).symlink_to(path)
-
-    class Breaks:
-        """Takes the scene away once it was built."""
-
-        needs = frozenset({"robot_state/eef/pos"})
-
-        def act(self, obs, episodes):
-            (meshes / "scenes").unlink(missing_ok=True)
-            return np.zeros((len(episodes), 7), np.float32)
-
-    with pytest.warns(RuntimeWarning, match="no answer within 20 s") as warned:
-        run = envhub.evaluate(
-            "libero", Breaks(), tasks=["turn_on_the_stove"], episodes=2, workers=1, max_steps=1,
-            env_args={"assets": str(meshes)}, runtime="isolated", retries=0,
-            limits=Limits(reset=20.0), out=tmp_path / "run",
-        )  # fmt: skip
-    assert [record.status for record in run.records()] == ["ok", "timeout"]
-    reason = "LIBERO's reset failed and is tried again: FileNotFoundError: [Errno 2] No such file"
-    assert reason in str(warned[0].message)
-
-
-@needs_libero
-@needs_egl
-def test_versions_that_were_not_compared_are_reset_as_libero_does(simulator, tmp_path):
-    info = tmp_path / "robosuite-9.9.9.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: robosuite\nVersion: 9.9.9\n")
-    job = [["libero_object", JOBS[0][1], [1]]]
-    arguments = (libero.LOOPS, "ours", libero.assets(), libero.SIZE, 3, 1)
-    told = libero.python(*arguments, stdin=json.dumps(job), first=str(tmp_path)).splitlines()
-    (said,) = (line for line in told if line.startswith("envhub: "))
-    assert said.startswith("envhub: robosuite 9.9.9 was not compared with the fast reset")
-    task, seed, _, lines = json.loads(told[-1])
-    assert lines == own_episodes()[task, seed][:4]
-
-
-@needs_libero
-@needs_egl
-def test_closing_frees_everything_and_another_reset_opens_again(simulator):
-    code = """
-import gc, sys, weakref
-from pathlib import Path
-from envhub_libero.env import make
-from envhub_libero.tasks import suites
-from support.libero_loops import digest
-
-def megabytes():
-    return int(Path("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) // 1024
-
-tasks = suites()["libero_object"]
-env, sizes, frames = make(tasks[0], assets=sys.argv[1], size=64), [], set()
-for _ in range(3):
-    frames.add(digest(env.reset(seed=5, options={"init_state": 5})[0]["pixels"]["image"]))
-    upright = env.render()
-    simulator = weakref.ref(env._simulator)
-    env.close()
-    gc.collect()
-    assert simulator() is None
-    sizes.append(megabytes())
-env.close()
-assert len(frames) == 1, frames
-assert upright.shape == (64, 64, 3) and upright.std() > 10
-assert max(sizes[2:]) <= 1.05 * sizes[1], sizes
-"""
-    assert libero.python("-c", code, libero.assets(), MUJOCO_GL="egl") == ""
-
-
-def mapped_libraries() -> set[str]:
-    """The MuJoCo libraries that workers of this process have loaded."""
-    found = set()
-    for command in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words, maps = command.read_bytes(), command.with_name("maps").read_text()
-        except OSError:  # it ended, or is another user's
-            continue
-        if b"envhub.worker" in words and str(os.getpid()).encode() in words.split(b"\0"):
-            found |= set(re.findall(r"libmujoco\.so\.([\d.]+)", maps))
-    return found
-
-
-@needs_libero
-@needs_egl
-@needs_metaworld
-def test_beside_meta_world_in_one_program(simulator):
-    """Each in its own interpreter, with a MuJoCo of its own."""
-    ours = envhub.make_env(
-        "libero", tasks=["turn_on_the_stove"], env_args={"size": 16}, runtime="isolated"
-    )
-    other = envhub.make_env("metaworld", tasks=["reach-v3"], env_args={"size": 16}, runtime="here")
-    envs = [ours["libero_goal"]["turn_on_the_stove"], other["mt50"]["reach-v3"]]
-    for env in envs:
-        env.reset(seed=0)
-    for env in envs * 2:
-        observation, *_ = env.step(env.action_space.sample())
-        frames = observation["pixels"]
-        shape = frames["image"].shape if isinstance(frames, dict) else frames.shape
-        assert shape == (1, 16, 16, 3)
-    assert mapped_libraries() == {"3.3.0"}
-    envhub.close_envs([ours, other])

@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 from envhub_localhub import Large
@@ -33,6 +35,21 @@ def walkers(tmp_path_factory):
 @pytest.fixture(scope="module")
 def arms(tmp_path_factory):
     return made_once(tmp_path_factory, "lerobot_arms.py")
+
+
+# Other samplers and histories
+
+
+def test_other_diffusions_are_those_of_lerobots_own_loop(tmp_path_factory):
+    names = ("ddim", "back3")
+    made = made_once(tmp_path_factory, "lerobot_cases.py", f"{WALK}/env.py", *names)
+    answer = json.loads((made / "answer.json").read_text())
+    assert "error" not in answer, answer["error"]
+    told = {name: (answer[name]["equal"], answer[name]["varied"]) for name in names}
+    assert told == dict.fromkeys(names, (True, True))
+    assert answer["back3"]["about"]["way"] == "history"
+    assert answer["back3"]["looks"] == 6 * 14
+    assert answer["back3"]["needs"] == ["agent_pos", "pixels"]
 
 
 # Checkpoints of LeRobot before 0.4
@@ -67,6 +84,13 @@ def test_records_do_not_depend_on_workers_and_processes(alone, tmp_path, workers
     run = evaluate(place, tmp_path / "run", workers=workers, policy_processes=processes)
     assert outcomes(run.directory) == reference
     assert actions(run) == lerobots_own(place.with_suffix(".npz"))
+
+
+def test_an_ensemble_takes_lerobots_own_actions(walkers, tmp_path):
+    """It acts for one episode at a time."""
+    run = evaluate(walkers / "ensemble", tmp_path / "run", workers=2)
+    assert {record.status for record in run.records()} == {"ok"}
+    assert actions(run) == lerobots_own(walkers / "ensemble.npz")
 
 
 @pytest.mark.parametrize(("part", "processes"), [("env", 1), ("policy", 1), ("policy", 2)])
@@ -161,6 +185,14 @@ def test_on_metaworld(publish, tmp_path, kind):
         env_args={"size": 64},
     )
     check(run, reference, kind, 12)
+    place = (
+        "import importlib.util as u; print(u.find_spec('lerobot').submodule_search_locations[0])"
+    )
+    package = Path(subprocess.check_output([lerobot_python(), "-c", place], text=True).strip())
+    known = json.loads((package / "envs/metaworld_config.json").read_text())
+    sentence = known["TASK_DESCRIPTIONS"]["reach-v3"]
+    assert run.info["policy"]["instructions"] == {"reach-v3": sentence}
+    assert run.info["plan"]["instructions"] == {}
 
 
 @needs_libero

@@ -36,11 +36,11 @@ from envhub.errors import ContractError
 from envhub.observations import to_lerobot
 from envhub.wire.policy_contract import Context, make_rng
 from envhub.worker.policy.caller import PolicyCaller
+from support import lerobot_steps
 from support.lerobot_attacks import attacks
 
 TASK = "lerobot_walk"
 SEEDS = range(6)
-KEYS = ("mean", "std", "min", "max")
 INPUTS = {
     "observation.image": PolicyFeature(FeatureType.VISUAL, (3, 32, 32)),
     "observation.state": PolicyFeature(FeatureType.STATE, (4,)),
@@ -80,11 +80,8 @@ CONFIGS = {
     "ddim": lambda: DiffusionConfig(**{**DIFFUSION, "noise_scheduler_type": "DDIM"}),
     "back3": lambda: DiffusionConfig(**{**DIFFUSION, "n_obs_steps": 3, "n_action_steps": 2}),
 }
-ARM = {
-    "observation.image": PolicyFeature(FeatureType.VISUAL, (3, 64, 64)),
-    "observation.state": PolicyFeature(FeatureType.STATE, (4,)),
-}
-GRIP = {"action": PolicyFeature(FeatureType.ACTION, (4,))}
+KINDS = ("act", "ensemble", "diffusion")
+"""One of each way to act, which are made if none is named."""
 STATS = {
     "observation.image": {k: torch.full((3, 1, 1), v) for k, v in (("mean", 0.45), ("std", 0.2))},
     "observation.state": {
@@ -698,7 +695,7 @@ def main(directory: Path, env_file: str, *names: str) -> dict[str, object]:
     walk = load_walk(env_file)
     torch.set_num_threads(1)
     answer: dict[str, object] = {"version": lerobot.__version__}
-    for name in names or CONFIGS:
+    for name in names or KINDS:
         how = compare_old if name in MODES else compare
         answer[name] = how(name, directory, walk)
     return answer if names else answer | others(directory, walk, env_file)
@@ -707,9 +704,6 @@ def main(directory: Path, env_file: str, *names: str) -> dict[str, object]:
 def others(directory: Path, walk, env_file: str) -> dict[str, object]:
     """Everything that is not about equal actions."""
     answer: dict[str, object] = {}
-    arm = ACTConfig(**{**ACT, "input_features": ARM, "output_features": GRIP})
-    four = {key: torch.zeros(4) if key in ("mean", "min") else torch.ones(4) for key in KEYS}
-    save("metaworld", arm, directory / "metaworld", {**STATS, "action": four})
     _, looks, _ = ours(directory / "act", walk, 1, n_action_steps=2)
     answer["fewer"] = {"looks": looks, "threads": torch.get_num_threads()}
     shutil.copytree(directory / "act", directory / "cuda")
@@ -726,6 +720,7 @@ def others(directory: Path, walk, env_file: str) -> dict[str, object]:
     answer["draws"] = draws()
     answer["attacks"] = attacks(directory, walk)
     answer["program"] = in_a_program(directory, env_file)
+    answer["steps"] = lerobot_steps.main()
     return answer
 
 

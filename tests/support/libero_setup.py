@@ -1,7 +1,6 @@
 """LIBERO's meshes and its runtime, made once for all tests and kept in pytest's cache."""
 
 import fcntl
-import hashlib
 import json
 import os
 import subprocess
@@ -95,18 +94,6 @@ def episodes(kind: str, jobs: list[Any], *, steps: int, chunks: str = "1") -> An
     """The lines of `libero_loops.py`, read."""
     told = python(LOOPS, kind, assets(), SIZE, steps, chunks, stdin=json.dumps(jobs))
     return [json.loads(line) for line in told.splitlines() if line.startswith("[")]
-
-
-def own_episodes(jobs: list[Any], *, steps: int) -> Any:
-    """The same of LIBERO's own loop, played once: it takes a minute, and changes with the lock."""
-    asked = json.dumps([jobs, steps, runtime().key]).encode()
-    place = CACHE / f"own-{hashlib.sha256(LOOPS.read_bytes() + asked).hexdigest()[:16]}.json"
-    with _alone("own"):
-        if not place.is_file():
-            part = place.with_suffix(".part")
-            part.write_text(json.dumps(episodes("own", jobs, steps=steps)))
-            part.rename(place)
-    return json.loads(place.read_text())
 
 
 def compare_frames(

@@ -7,7 +7,6 @@ import json
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from envhub_lerobot.contents import STEPS
@@ -17,7 +16,6 @@ from support.lerobot_runs import WALK, actions, lerobots_own, made_once
 from support.needs import (
     lerobot_python,
     needs_lerobot,
-    needs_metaworld,
     needs_newest_lerobot,
     newest_lerobot_python,
 )
@@ -28,7 +26,8 @@ from envhub.errors import ExitCode, RunDirectoryError
 
 pytestmark = [needs_lerobot, pytest.mark.timeout(900)]
 
-NAMES = ("act", "ensemble", "diffusion", "ddim", "back3")
+NAMES = ("act", "ensemble", "diffusion")
+"""One of each way to act; `soak/test_checkpoints.py` has others."""
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,6 @@ def test_actions_are_those_of_lerobots_own_loop(answer, name):
         ("act", "chunk", 6 * 3),
         ("ensemble", "swap", 6 * 14),
         ("diffusion", "history", 6 * 5),
-        ("back3", "history", 6 * 14),
     ],
 )
 def test_no_more_observations_are_looked_at_than_needed(answer, name, way, looks):
@@ -255,17 +253,19 @@ NOT_YET = {
 """Steps that LeRobot has since 0.4.4."""
 
 
-@pytest.mark.parametrize(
-    ("python", "absent"),
-    [
-        pytest.param(lerobot_python, NOT_YET, marks=needs_lerobot),
-        pytest.param(newest_lerobot_python, set(), marks=[needs_newest_lerobot, pytest.mark.soak]),
-    ],
-)
-def test_the_list_of_steps_is_lerobots(python, absent):
-    script = TESTS / "support/lerobot_steps.py"
-    done = subprocess.run([python(), script], check=True, capture_output=True, text=True)
-    registered = json.loads(done.stdout)
+def test_the_list_of_steps_is_lerobots(answer):
+    check_steps(answer["steps"], NOT_YET)
+
+
+@pytest.mark.soak
+@needs_newest_lerobot
+def test_the_list_of_steps_is_the_newest_lerobots():
+    command = [newest_lerobot_python(), TESTS / "support/lerobot_steps.py"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    check_steps(json.loads(done.stdout), set())
+
+
+def check_steps(registered, absent):
     assert {*STEPS} - {*registered} == absent
     for name in {*STEPS} - absent:
         assert {*STEPS[name]} <= {*registered[name]}, name
@@ -332,61 +332,25 @@ def test_draws_that_have_no_rows(answer, draw, problem):
 # Whole runs
 
 
-@pytest.mark.parametrize(
-    ("name", "workers", "processes"), [("diffusion", 1, 1), ("diffusion", 5, 2), ("ensemble", 2, 1)]
-)
-def test_runs_take_lerobots_own_actions(made, answer, tmp_path, name, workers, processes):
-    """`soak/test_checkpoints.py` has the others, and kills."""
-    more = {"workers": workers, "policy_processes": processes}
-    run = lerobot_runs.evaluate(made / name, tmp_path / "run", **more)
+def test_a_run_and_one_that_is_resumed_take_lerobots_own_actions(made, answer, tmp_path):
+    """`soak/test_checkpoints.py` has other checkpoints and numbers, kills, Hubs and simulators."""
+    out, checkpoint = tmp_path / "run", tmp_path / "diffusion"
+    shutil.copytree(made / "diffusion", checkpoint)
+    run = lerobot_runs.evaluate(checkpoint, out, workers=3, policy_processes=2)
     assert {record.status for record in run.records()} == {"ok"}
-    assert actions(run) == lerobots_own(made / f"{name}.npz")
+    assert actions(run) == lerobots_own(made / "diffusion.npz")
     policy = run.info["policy"]
-    assert policy["about"] == answer[name]["about"]
+    assert policy["about"] == answer["diffusion"]["about"]
     assert (policy["batch"], policy["placement"]) == (1, "process")
     assert policy["runtime"]["packages"]["lerobot"] == answer["version"]
     assert set(policy["provided"]["files"]) >= {"config.json", "model.safetensors"}
-
-
-@needs_metaworld
-def test_a_checkpoint_of_the_hub_on_metaworld(made, answer, tmp_path, local_hub, monkeypatch):
-    monkeypatch.setenv("HF_ENDPOINT", local_hub.endpoint)
-    local_hub.create("user/arm")
-    files = {path.name: path.read_bytes() for path in (made / "metaworld").iterdir()}
-    commit = local_hub.commit("user/arm", files)
-    run = lerobot_runs.evaluate(
-        f"user/arm@{commit}",
-        tmp_path / "run",
-        "metaworld",
-        tasks="reach-v3",
-        episodes=2,
-        max_steps=12,
-        env_args={"size": 64},
-    )
-    assert [(record.status, record.steps) for record in run.records()] == [("ok", 12)] * 2
-    place = (
-        "import importlib.util as u; print(u.find_spec('lerobot').submodule_search_locations[0])"
-    )
-    package = Path(subprocess.check_output([lerobot_python(), "-c", place], text=True).strip())
-    known = json.loads((package / "envs/metaworld_config.json").read_text())
-    sentence = known["TASK_DESCRIPTIONS"]["reach-v3"]
-    assert run.info["policy"]["instructions"] == {"reach-v3": sentence}
-    assert run.info["plan"]["instructions"] == {}
-    checkpoint = run.info["policy"]["provided"]["details"]
-    assert (checkpoint["repo"], checkpoint["commit"]) == ("user/arm", commit)
-    assert run.info["policy"]["path"] == f"lerobot:user/arm@{commit}"
-
-
-def test_a_resumed_run_is_the_same_and_compares_the_checkpoint(made, answer, tmp_path):
-    out = tmp_path / "run"
-    shutil.copytree(made / "act", tmp_path / "act")
-    lerobot_runs.evaluate(tmp_path / "act", out, workers=2)
     lines = (out / "episodes.jsonl").read_text().splitlines(keepends=True)
     (out / "episodes.jsonl").write_text("".join(lines[:3]))
-    subprocess.run([sys.executable, "-m", "envhub", "eval", "--resume", out], check=True)
-    assert actions(envhub.open_run(out)) == lerobots_own(made / "act.npz")
+    resume = ["eval", "--resume", out, "--policy-processes", "1"]
+    subprocess.run([sys.executable, "-m", "envhub", *resume], check=True)
+    assert actions(envhub.open_run(out)) == lerobots_own(made / "diffusion.npz")
     (out / "episodes.jsonl").write_text("".join(lines[:3]))
-    with (tmp_path / "act/config.json").open("a") as file:
+    with (checkpoint / "config.json").open("a") as file:
         file.write("\n")
     with pytest.raises(RunDirectoryError, match=r"file of the policy config.json that"):
-        lerobot_runs.evaluate(tmp_path / "act", out, workers=2, resume=True)
+        lerobot_runs.evaluate(checkpoint, out, resume=True)
