@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
+from envhub.config import home_of, read_setting
 from envhub.errors import UsageError
 
 _fetching_to: ContextVar[Path | None] = ContextVar("fetching_to", default=None)
@@ -29,28 +30,18 @@ def fetching_to(folder: Path | None) -> Iterator[None]:
 
 def cache_home() -> Path:
     """What can be fetched or built again: `$ENVHUB_CACHE_DIR`, else the user's cache directory."""
-    return _fetching_to.get() or _home("ENVHUB_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
-
-
-def config_home() -> Path:
-    """What the user has decided: `$ENVHUB_STATE_DIR`, else the user's configuration directory."""
-    return _home("ENVHUB_STATE_DIR", "XDG_CONFIG_HOME", ".config")
+    if (chosen := _fetching_to.get()) is not None:
+        return chosen
+    if not (os.environ.get("ENVHUB_CACHE_DIR") or os.environ.get("ENVHUB_HOME")):
+        named = read_setting("cache").value
+        if named is not None:
+            return Path(named)
+    return home_of("ENVHUB_CACHE_DIR", "XDG_CACHE_HOME", ".cache")
 
 
 def state_home() -> Path:
     """What must be kept apart from caches: `$ENVHUB_STATE_DIR`, else the user's state directory."""
-    return _home("ENVHUB_STATE_DIR", "XDG_STATE_HOME", ".local/state")
-
-
-def _home(own: str, shared: str, default: str) -> Path:
-    """Return a directory of EnvHub's; `$ENVHUB_HOME` is all of them in one."""
-    chosen = os.environ.get(own) or os.environ.get("ENVHUB_HOME")
-    if chosen:
-        place = Path(chosen).absolute()
-    else:
-        base = os.environ.get(shared)
-        place = (Path(base) if base else Path.home() / default) / "envhub"
-    return place.resolve() if ".." in place.parts else place  # sandboxes have no place before `..`
+    return home_of("ENVHUB_STATE_DIR", "XDG_STATE_HOME", ".local/state")
 
 
 def advise_on_space(error: OSError, variable: str) -> str:

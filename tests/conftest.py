@@ -25,7 +25,8 @@ for _name, _value in kernel_variables().items():
 REQUIRE_ALL = os.environ.get("ENVHUB_REQUIRE_ALL") == "1"
 
 PLACES = (
-    "ENVHUB_HOME", "ENVHUB_CACHE_DIR", "ENVHUB_STATE_DIR", "XDG_CACHE_HOME", "XDG_STATE_HOME",
+    "ENVHUB_HOME", "ENVHUB_CACHE_DIR", "ENVHUB_STATE_DIR", "ENVHUB_CONFIG", "ENVHUB_OUT",
+    "ENVHUB_WORKERS", "ENVHUB_LOG", "XDG_CACHE_HOME", "XDG_STATE_HOME",
 )  # fmt: skip
 """Variables that say where EnvHub keeps things; tests have places of their own."""
 

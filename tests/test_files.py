@@ -6,10 +6,10 @@ import stat
 
 import pytest
 
+from envhub.config import config_home
 from envhub.files import (
     advise_on_space,
     cache_home,
-    config_home,
     discard_tree,
     settle_tree,
     staged_tree,

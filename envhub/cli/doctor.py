@@ -6,6 +6,7 @@ from importlib import util
 import click
 
 from envhub.cli.doctor_checks import Check, Finding, Status, all_checks
+from envhub.config import config_path, read_file
 from envhub.errors import ExitCode, UsageError, printable
 from envhub.policies.providers import PLUGINS, missing_plugin
 from envhub.text import align
@@ -37,6 +38,7 @@ def command(context: click.Context, *, policy: str | None, as_json: bool) -> Non
     if policy is not None:
         _show_server(policy, as_json=as_json)
         return
+    read_file(config_path())  # of a broken one nothing else is worth saying
     results = [(check, check.run()) for check in all_checks()]
     click.echo(_as_json(results) if as_json else _as_text(results))
     if _failed_required(results):

@@ -17,9 +17,11 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from envhub import process
+from envhub.config import config_path, read_setting
 from envhub.directories import RUNTIMES, all_built, size_of
 from envhub.discovery import installed
 from envhub.errors import NoScratchDirectory
+from envhub.files import cache_home
 from envhub.machine import gl, gl_choice, resources
 from envhub.options import SandboxKind
 from envhub.sandbox import landlock
@@ -321,19 +323,47 @@ def _gl(backend: gl.Backend) -> Finding:
             return Finding(Status.PROBLEM, problem, _GL_FIX[backend])
 
 
+def _settings() -> Finding:
+    """Show the defaults of commands, and where each comes from."""
+    path = config_path()
+    notes: list[str] = []
+    for name in ("workers", "out", "log"):
+        one = read_setting(name)
+        origin = one.origin if one.origin == "default" else f"from {one.origin}"
+        notes.append(f"{name} = {_in_words(one.value)} ({origin})")
+    notes.append(f"cache = {cache_home()} ({_cache_origin()})")
+    found = str(path) if path.is_file() else f"{path}, which does not exist"
+    return Finding(Status.OK, found, notes=tuple(notes))
+
+
+def _in_words(value: object) -> str:
+    return (", ".join(value) or "none") if isinstance(value, tuple) else str(value)
+
+
+def _cache_origin() -> str:
+    for variable in ("ENVHUB_CACHE_DIR", "ENVHUB_HOME"):
+        if os.environ.get(variable):
+            return f"from {variable}"
+    found = read_setting("cache")
+    if found.value is not None:
+        return f"from {found.origin}"
+    return "from XDG_CACHE_HOME" if os.environ.get("XDG_CACHE_HOME") else "default"
+
+
 def _caches() -> tuple[Check, ...]:
     return (
+        Check("configuration", "the defaults of commands", _settings, required=True),
         Check("temporary files", "the scratch directories of workers", _temporary, required=True),
         Check(
             "cache",
             "sources and runtimes",
-            lambda: _directory(_cache_variable(), "envhub"),
+            lambda: _directory(_cache_variable(), cache_home()),
             required=True,
         ),
         Check(
             "hugging face cache",
             "downloads from the Hugging Face Hub",
-            lambda: _directory("HF_HOME", "huggingface"),
+            lambda: _directory("HF_HOME", _hub_cache()),
         ),
     )
 
@@ -357,10 +387,14 @@ def _cache_variable() -> str:
     return "ENVHUB_HOME" if only_all else "ENVHUB_CACHE_DIR"
 
 
-def _directory(variable: str, name: str) -> Finding:
-    """Check where a cache is or will be, without creating it."""
+def _hub_cache() -> Path:
     user_caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    path = Path(os.environ.get(variable) or Path(user_caches, name)).expanduser().absolute()
+    path = Path(os.environ.get("HF_HOME") or Path(user_caches, "huggingface"))
+    return path.expanduser().absolute()
+
+
+def _directory(variable: str, path: Path) -> Finding:
+    """Check where a cache is or will be, without creating it."""
     # Unlike Path.exists, this returns False below a directory that may not be entered.
     nearest = next(parent for parent in (path, *path.parents) if os.access(parent, os.F_OK))
     fix = f"export {variable}=DIRECTORY  # writable, with free space"

@@ -25,10 +25,12 @@ from envhub.cli.options import (
     policy_options,
     policy_timeout_option,
     require_option,
+    runs_directory,
     source_options,
 )
 from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
 from envhub.cli.show import check_requirements, show_run
+from envhub.config import read_setting
 from envhub.declarations import MAX_HORIZON
 from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.baselines import play_baselines
@@ -144,7 +146,8 @@ class _Command(GroupedCommand):
 )
 @click.option(
     "--workers",
-    default="auto",
+    default=lambda: str(read_setting("workers").value),
+    show_default="auto",
     metavar="N|auto",
     callback=lambda _ctx, _param, text: _workers(text),
     help="Worker processes; auto: as many as cores and free memory allow; 0: none, run everything "
@@ -208,7 +211,10 @@ class _Command(GroupedCommand):
     "loggers",
     multiple=True,
     metavar="NAME",
-    help="Log to tensorboard, wandb, mlflow, trackio or another installed logger. Repeatable.",
+    default=lambda: read_setting("log").value,
+    show_default="none",
+    help="Log to tensorboard, wandb, mlflow, trackio or another installed logger; none: to none. "
+    "Repeatable.",
 )
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @source_options
@@ -253,7 +259,7 @@ def command(
         envhub eval experiment.toml --workers 8
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     observers = Plugins()
-    observers.load_loggers(loggers)
+    observers.load_loggers(name for name in loggers if name != "none")
     if is_asked(ref, resume):
         context.with_resource(signals_like_ctrl_c())
         evaluate_experiment(
@@ -302,6 +308,7 @@ def command(
                 workers=workers,
                 options=options,
                 latency=latencies[0] if latencies else None,
+                runs=runs_directory(),
                 observers=observers,
                 videos_follow=videos is not None,
                 **request_options,

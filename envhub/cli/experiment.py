@@ -13,6 +13,7 @@ import click
 
 from envhub.cli.live import page_beside
 from envhub.cli.matrix import read_matrix, show_matrix
+from envhub.cli.options import runs_directory
 from envhub.cli.output import echo_error
 from envhub.cli.progress import Watcher as SingleWatcher
 from envhub.cli.progress import clock
@@ -114,7 +115,7 @@ def _foresee(
     as_json: bool,
 ) -> None:
     """Print what an experiment would take; ends with 3 if consent is missing."""
-    around = Path("runs") if resume is None else resume
+    around = runs_directory() if resume is None else resume
     if resume is None:
         experiment = read_experiment_file(Path(str(ref)), around)
     else:
@@ -171,8 +172,9 @@ def _open(
     if continuing and out is None:
         raise UsageError("--continue needs the experiment's directory: --out DIR.")
     if out is None:
-        read_experiment_file(file, Path("runs"))  # says what is wrong before a directory is made
-        return read_experiment_file(file, new_directory(file.stem))
+        runs = runs_directory()
+        read_experiment_file(file, runs)  # says what is wrong before a directory is made
+        return read_experiment_file(file, new_directory(file.stem, runs))
     if not continuing and out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RunDirectoryError(
             f"{out} exists and is not empty. Add --continue to go on with it, or choose another "

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
@@ -41,7 +40,7 @@ def play_latencies(
         raise UsageError(f"{option} goes with one --latency; name one.")
     if continuing and request.out is None:
         raise UsageError("--continue needs the directory of the runs: --out DIR.")
-    top = request.out or Path("runs") / name_run(request)
+    top = request.out or request.runs / name_run(request)
     runs: list[Run] = []
     for number, one in enumerate(asked, 1):
         assert one.seconds is not None  # of several, none is a run's

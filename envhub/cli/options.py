@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from envhub.cli.output import echo_error
+from envhub.config import read_setting
 from envhub.errors import UsageError, printable
 from envhub.offline import VARIABLE
 from envhub.options import Argument, Limits, PolicyOptions, SourceOptions
@@ -88,6 +89,11 @@ def local_path(
     from envhub.files import expand_home  # commands must start fast
 
     return expand_home(value)
+
+
+def runs_directory() -> Path:
+    """Where new runs are made, if --out does not say."""
+    return Path(read_setting("out").value)
 
 
 def json_option(command: Command) -> Command:
@@ -188,6 +194,7 @@ def rerun_options(command: Command) -> Command:
     wrapped = click.option(
         "--workers",
         type=WholeNumber(min=1, max=4096),
+        default=lambda: {"auto": None}.get(workers := read_setting("workers").value, workers),
         show_default="as many as cores and free memory allow",
         help="Worker processes.",
     )(wrapped)

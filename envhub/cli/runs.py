@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from envhub.cli.options import debug_option, json_option, local_path, one_line
+from envhub.cli.options import debug_option, json_option, local_path, one_line, runs_directory
 from envhub.cli.output import columns
 from envhub.errors import ExitCode, RunDirectoryError, UsageError
 from envhub.results.paste import describe_policy
 from envhub.results.run import open_run
 from envhub.text import fold
 
-_DEFAULT = Path("runs")
 _DIGEST = 12
 """Hex digits of a protocol, as in the line to paste."""
 _INDENT = " " * 4
@@ -54,13 +53,14 @@ def command(context: click.Context, /, directory: Path | None, *, as_json: bool)
         envhub runs
         envhub runs results --json
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    listed = _list(directory or _DEFAULT, must_exist=directory is not None)
+    place = directory or runs_directory()
+    listed = _list(place, must_exist=directory is not None)
     if as_json:
         click.echo(json.dumps({"runs": [asdict(run) for run in listed]}, indent=2))
     elif listed:
         click.echo("\n".join(_text(run, columns()) for run in listed))
     else:
-        click.echo(one_line(f"No runs in {directory or _DEFAULT}. `envhub eval REF` makes one."))
+        click.echo(one_line(f"No runs in {place}. `envhub eval REF` makes one."))
     if any(run.error for run in listed):
         context.exit(ExitCode.FOUND)
 

@@ -349,13 +349,18 @@ class _Player(threading.Thread):
         self.onlooker.message(self.cell, said)
 
 
-def new_directory(name: str) -> Path:
-    """Make a new directory for an experiment under `runs/`."""
+def new_directory(name: str, runs: Path = Path("runs")) -> Path:
+    """Make a new directory for an experiment.
+
+    Args:
+        name: What its name begins with.
+        runs: Where it is made.
+    """
     plain = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:60] or "experiment"
     base = f"{plain}-{time.strftime('%Y%m%d-%H%M%S')}"
     number = 1
     while True:  # several may begin in the same second
-        directory = Path("runs") / (base if number == 1 else f"{base}-{number}")
+        directory = runs / (base if number == 1 else f"{base}-{number}")
         directory.parent.mkdir(parents=True, exist_ok=True)
         try:
             directory.mkdir()

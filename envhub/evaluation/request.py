@@ -52,6 +52,8 @@ class EvalRequest:
     max_errors: int = MAX_ERRORS
     """Equal errors in a row, before any episode has worked, that abort the run."""
     out: Path | None = None
+    runs: Path = Path("runs")
+    """Where the run's directory is made if `out` is None."""
     options: SourceOptions = field(default_factory=SourceOptions)
     ignore_conventions: bool = False
     """Whether to run a policy that was trained with other conventions than the benchmark's."""

@@ -467,7 +467,7 @@ def _make_directory(request: EvalRequest) -> tuple[Path, tuple[Path, ...]]:
         return request.out, create_directory(request.out)
     base = name_run(request)
     for number in count(1):  # several runs may begin in the same second
-        directory = Path("runs") / (base if number == 1 else f"{base}-{number}")
+        directory = request.runs / (base if number == 1 else f"{base}-{number}")
         parents = claim_directory(directory)
         if parents is not None:
             return directory, parents

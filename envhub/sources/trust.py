@@ -14,8 +14,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from envhub.config import config_home
 from envhub.errors import RemoteCodeRefused, UnpinnedReference, UsageError
-from envhub.files import config_home, write_whole
+from envhub.files import write_whole
 from envhub.refs import HubRef
 
 

@@ -34,7 +34,7 @@ class TestCommand:
             "torch", "mujoco", "metaworld", "hf-libero", "huggingface_hub",
             "git", "uv", "runtimes", "bubblewrap", "landlock", "sandbox",
             "GL egl", "GL osmesa", "GL glfw",
-            "temporary files", "cache", "hugging face cache",
+            "configuration", "temporary files", "cache", "hugging face cache",
         ]  # fmt: skip
 
     def test_text_is_aligned_and_says_what_to_type(self, tools):
