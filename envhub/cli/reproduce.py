@@ -40,6 +40,7 @@ from envhub.evaluation.reproduce import (
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, start_run
 from envhub.options import Argument, Limits, PolicyOptions, SourceOptions
+from envhub.results.reproduction import describe_confidence
 from envhub.results.run import Run
 from envhub.results.summary import to_json
 from envhub.text import align, pluralize
@@ -279,7 +280,7 @@ def _lines(judged: Sequence[Judged]) -> Iterator[str]:
             yield (
                 f"  difference {100 * found.difference:+.1f} points "
                 f"[{100 * found.ci_low:.1f}, {100 * found.ci_high:.1f}], "
-                f"{found.confidence:.0%} interval"
+                f"{describe_confidence(found)}"
             )
             if found.verdict == "undecided":
                 yield _wrap(_what_would_decide(each), "  ", "  ")

@@ -24,6 +24,7 @@ from envhub.evaluation.verify import SAMPLE, Fresh, Verification, VerifyRequest,
 from envhub.options import PolicyOptions
 from envhub.policies.find import read_policy
 from envhub.results import attestations
+from envhub.results.reproduction import describe_confidence
 
 _SHOWN = 12
 """Episodes that are named, the worst first."""
@@ -208,7 +209,7 @@ def _describe_fresh(fresh: Fresh) -> str:
     interval = f"[{100 * found.ci_low:.1f}, {100 * found.ci_high:.1f}]"
     return (
         f"{begin} {said}. {found.measured:.1%} here, {found.claimed:.1%} in the run, difference "
-        f"{100 * found.difference:+.1f} points {interval}, {found.confidence:.0%} interval."
+        f"{100 * found.difference:+.1f} points {interval}, {describe_confidence(found)}."
     )
 
 

@@ -28,14 +28,13 @@ from envhub.policies.providers import find_provider
 from envhub.refs import PathRef, parse
 from envhub.results.reproduction import Reproduction, judge_claims
 from envhub.results.run import Run
-from envhub.results.statistics import Tally
-from envhub.results.summary import Line
+from envhub.results.statistics import Sample
+from envhub.results.summary import Line, read_outcomes, sample
 from envhub.runtime.provision import expected_versions
 from envhub.sources.find import find_source
 from envhub.types import WorkerSpec
 
 Say = Callable[[str], None]
-Tallies = Sequence[Tally]
 
 GROUP = "envhub.recipes"
 """The entry-point group of recipes that a package brings: any name, and `package:folder`."""
@@ -368,21 +367,21 @@ def _shown(value: object) -> str:
 
 def judge_recipe(recipe: Recipe, run: Run) -> list[Judged]:
     """Compare each claim with what was measured in its suite."""
-    suites, summary = run.suites, run.summary()
-    lines = {line.suite: line for line in summary.suites}
-    of_task = {line.task: line for line in summary.tasks}
-    pending: list[tuple[int, Tallies, Tallies]] = []
+    suites, groups = run.suites, run.run_info.plan.seed_groups
+    lines = {line.suite: line for line in run.summary().suites}
+    outcomes = read_outcomes(run.records(), suites)
+    pending: list[tuple[int, tuple[Sample, Sample]]] = []
     judged: list[Judged] = []
     for claim in recipe.claims:
         line = lines.get(claim.suite)
         why = _why_not(claim, line)
         if not why:
             assert claim.tally is not None
-            each = [of_task[task] for task in dict.fromkeys(suites[claim.suite])]
-            measured = [(t.successes, t.n) for t in each if t.successes is not None]
-            pending.append((len(judged), [claim.tally], measured))
+            of_suite = {task: outcomes[task] for task in suites[claim.suite] if task in outcomes}
+            sides = Sample([claim.tally]), sample(of_suite, groups)
+            pending.append((len(judged), sides))
         judged.append(Judged(claim, line, why=why))
-    for (place, *_), found in zip(pending, judge_claims([c[1:] for c in pending]), strict=True):
+    for (place, _), found in zip(pending, judge_claims([each for _, each in pending]), strict=True):
         judged[place] = replace(judged[place], found=found)
     return judged
 

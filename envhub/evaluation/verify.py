@@ -27,12 +27,13 @@ from envhub.evaluation.run import play
 from envhub.records import EpisodeRecord
 from envhub.results.arrays import Arrays, read_arrays
 from envhub.results.baselines import baseline_directory, baseline_names
+from envhub.results.columns import column_means, find_columns
 from envhub.results.journal import check_directory
-from envhub.results.paired import exact_conditional
+from envhub.results.paired import exact_conditional, permute
 from envhub.results.reproduction import Reproduction, judge_claim
 from envhub.results.run import Run, open_run
 from envhub.results.seal import is_sealed
-from envhub.results.statistics import most_false
+from envhub.results.statistics import Sample, most_false
 from envhub.results.summary import summarize
 from envhub.run_info import MAX_EPISODES, RunInfo
 from envhub.wire.values import Array
@@ -300,24 +301,45 @@ def _play_fresh(
             on_checked(len(records), len(episodes))
 
         play(rerun.prepared, episodes, rerun.logs, on_record)
-    claimed, measured = (
-        {
-            line.task: (line.successes, line.n)
-            for line in summarize(each, run.suites).tasks
-            if line.successes is not None and line.n
-        }
-        for each in (run.records(), records)
-    )
-    both = [task for task in claimed if task in measured]
-    found = None
-    if both:
-        old, new = [claimed[task] for task in both], [measured[task] for task in both]
-        found = judge_claim(old, new)
-        # Of a few episodes the interval is too narrow to accuse anybody.
-        if found.verdict in ("lower", "higher") and exact_conditional(old, new).p > _ACCUSED:
-            found = replace(found, verdict="undecided")
+    found = _compare_fresh(run, run.records(), records)
     lost = sum(not record.counts for record in records)
     return Fresh(seed, request.fresh, lost, found)
+
+
+def _compare_fresh(
+    run: Run, records: Sequence[EpisodeRecord], fresh: Sequence[EpisodeRecord]
+) -> Reproduction | None:
+    """Compare the rates of tasks that both have; None: there is none.
+
+    Repeats count, too: a forged record could be made to look like one.
+    """
+    groups = run.run_info.plan.seed_groups
+    old, new = (_outcomes(run, each) for each in (records, fresh))
+    both = [task for task in old if task in new]
+    if not both:
+        return None
+    sides = [{task: each[task] for task in both} for each in (old, new)]
+    tallies = [
+        [(sum(value for _, value in each), len(each)) for each in side.values()] for side in sides
+    ]
+    columns = [find_columns(side, groups) for side in sides]
+    found = judge_claim(*map(Sample, tallies, columns))
+    if found.verdict in ("reproduced", "undecided"):
+        return found
+    # Of a few episodes the interval is too narrow to accuse anybody.
+    shared = found.seeds is not None
+    p = permute(*map(column_means, sides)) if shared else exact_conditional(*tallies).p
+    return replace(found, verdict="undecided") if p > _ACCUSED else found
+
+
+def _outcomes(run: Run, records: Sequence[EpisodeRecord]) -> dict[str, list[tuple[int, int]]]:
+    """Return the index of each episode that counts, and 1 for a success, of tasks with a rate."""
+    rated = {line.task for line in summarize(records, run.suites).tasks if line.rate is not None}
+    found: dict[str, list[tuple[int, int]]] = {}
+    for record in records:
+        if record.counts and record.task in rated:
+            found.setdefault(record.task, []).append((record.episode, int(record.success is True)))
+    return found
 
 
 def draw(

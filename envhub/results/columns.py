@@ -48,3 +48,12 @@ def column_sums(outcomes: Outcomes, groups: Groups) -> list[Fraction]:
         for index, value in of_task:
             sums[groups[task], index] += Fraction(value, len(of_task) * len(played))
     return list(sums.values())
+
+
+def column_means(outcomes: Outcomes) -> list[Fraction]:
+    """Return the mean outcome of each column, for tests of its episodes as one; exactly.
+
+    All tasks are taken to share their seeds, as at least one side of the comparison does.
+    """
+    sums = column_sums(outcomes, dict.fromkeys(outcomes, ""))
+    return [len(sums) * each for each in sums]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from envhub.errors import UsageError
 from envhub.records import EpisodeRecord
-from envhub.results.columns import Groups, column_sums, find_columns
+from envhub.results.columns import Groups, column_means, column_sums, find_columns
 from envhub.results.comparable import check_comparable
 from envhub.results.paired import (
     Pairs,
@@ -452,12 +452,9 @@ def _test_apart(rows: Sequence[_Row], groups: tuple[Groups, Groups]) -> _Test:
     if columns == (None, None):
         test = exact_conditional(tallies_a, tallies_b)
         return _Test(low, high, test.p, test.direction)
-    every = dict.fromkeys(of_a, "")  # the seeds of both, also where only one run shares them
-    sums = [column_sums(each, every) for each in (of_a, of_b)]
-    means = [[len(of_run) * each for each in of_run] for of_run in sums]
-    lead = sum(sums[1]) - sum(sums[0])
-    seeds = len(sums[0]) + len(sums[1])
-    return _Test(low, high, permute(*means), (lead > 0) - (lead < 0), seeds=seeds)
+    a, b = column_means(of_a), column_means(of_b)
+    lead = sum(b) / len(b) - sum(a) / len(a)
+    return _Test(low, high, permute(a, b), (lead > 0) - (lead < 0), seeds=len(a) + len(b))
 
 
 def _conclude(

@@ -11,6 +11,7 @@ import numpy as np
 
 from envhub.results.statistics import (
     Columns,
+    Counted,
     Tally,
     stratified,
     student_quantile,
@@ -145,8 +146,8 @@ def permute(a: Sequence[Fraction], b: Sequence[Fraction]) -> float:
 
 
 def newcombe(
-    a: Sequence[Tally],
-    b: Sequence[Tally],
+    a: Sequence[Counted],
+    b: Sequence[Counted],
     confidence: float = 0.95,
     columns: tuple[Columns | None, Columns | None] = (None, None),
 ) -> tuple[float, float]:
@@ -238,6 +239,6 @@ def _hypergeometric(n_a: int, n_b: int, successes: int) -> tuple[int, list[float
     return first, [comb(n_a, k) * comb(n_b, successes - k) / ways for k in range(first, last + 1)]
 
 
-def _mean_rate(tallies: Sequence[Tally]) -> float:
+def _mean_rate(tallies: Sequence[Counted]) -> float:
     """The mean of the tasks' rates."""
     return sum(sorted(successes / n for successes, n in tallies)) / len(tallies)

@@ -1,6 +1,7 @@
 """Whether a claimed rate is that of episodes which somebody else played. Pure.
 
-The difference has Newcombe's interval, from the stratified intervals of both sides.
+The difference has Newcombe's interval, from the stratified intervals of both sides. Where tasks
+share their seeds, these count seeds.
 """
 
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from envhub.results.paired import holm, newcombe
-from envhub.results.statistics import Tally
+from envhub.results.statistics import Columns, Sample
 
 MARGIN = 0.05
 """How far a rate may be from the claim and still reproduce it."""
@@ -16,6 +17,8 @@ _ALPHA = 0.05
 _MOST_NEEDED = 100_000
 """Episodes in all; nobody plays more to decide about a claim."""
 _SIZES = tuple(scale * 10**power for power in range(1, 6) for scale in (1, 2, 3, 5))
+_LEAST = 1e-9
+"""Where the search for a level begins: at 0 every interval is a point."""
 
 Reproduced = Literal["reproduced", "lower", "higher", "undecided"]
 
@@ -34,6 +37,8 @@ class Reproduction:
     confidence: float
     p: float
     """Of the difference: the level at which its interval begins to contain 0."""
+    seeds: int | None = None
+    """How many were measured, if the interval counts them: tasks share them."""
     needed: int | None = None
     """If it is undecided: the episodes in all that would decide; None: no number would, for the
     claim itself has too few."""
@@ -46,14 +51,11 @@ class Reproduction:
         return self.measured - self.claimed
 
 
-def judge_claims(
-    claims: Sequence[tuple[Sequence[Tally], Sequence[Tally]]],
-) -> list[Reproduction]:
+def judge_claims(claims: Sequence[tuple[Sample, Sample]]) -> list[Reproduction]:
     """Compare several claims with what was measured; differences are shown by Holm's rule.
 
     Args:
-        claims: Of each, successes and episodes of each task, or of all as one: first those that
-            are claimed, then those that were measured.
+        claims: Of each the episodes that are claimed, then those that were measured.
 
     Raises:
         ValueError: One of them has no episodes.
@@ -61,30 +63,38 @@ def judge_claims(
     found = [judge_claim(*claim) for claim in claims]
     adjusted = holm([each.p for each in found])
     return [
-        _undecided(each, *(_played(side) for side in claim))
+        _undecided(each, *map(_played, claim))
         if each.verdict in ("lower", "higher") and p > _ALPHA
         else each
         for each, claim, p in zip(found, claims, adjusted, strict=True)
     ]
 
 
-def judge_claim(claimed: Sequence[Tally], measured: Sequence[Tally]) -> Reproduction:
+def judge_claim(claimed: Sample, measured: Sample) -> Reproduction:
     """Compare a claim with what was measured.
 
     Args:
-        claimed: Successes and episodes of each task; or of all as one.
-        measured: The same of the episodes that were played to check the claim.
+        claimed: The episodes of each task; or of all as one.
+        measured: Those that were played to check the claim.
 
     Raises:
         ValueError: One of them has no episodes.
     """
     claimed, measured = _played(claimed), _played(measured)
-    rates = _rate(claimed), _rate(measured)
-    inner, outer = newcombe(claimed, measured, 0.9), newcombe(claimed, measured, 0.95)
-    p = _level(claimed, measured)
+    inner, outer = _interval(claimed, measured, 0.9), _interval(claimed, measured, 0.95)
+    seeds = measured.columns.count if measured.columns else None
+    found = Reproduction(
+        "undecided",
+        claimed.rate,
+        measured.rate,
+        *outer,
+        confidence=0.95,
+        p=_level(claimed, measured),
+        seeds=seeds,
+    )
     if inner[0] > -MARGIN and inner[1] < MARGIN:
-        return Reproduction("reproduced", *rates, *inner, 0.9, p)
-    found = Reproduction("undecided", *rates, *outer, 0.95, p)
+        low, high = inner
+        return replace(found, verdict="reproduced", ci_low=low, ci_high=high, confidence=0.9)
     if outer[1] < 0:
         return replace(found, verdict="lower")
     if outer[0] > 0:
@@ -92,61 +102,76 @@ def judge_claim(claimed: Sequence[Tally], measured: Sequence[Tally]) -> Reproduc
     return _undecided(found, claimed, measured)
 
 
+def describe_confidence(found: Reproduction) -> str:
+    """Return what interval it is: "95 % interval", and what it counts if not episodes."""
+    of_seeds = "" if found.seeds is None else f" of {found.seeds} shared seeds"
+    return f"{found.confidence:.0%} interval{of_seeds}"
+
+
 def episodes_needed(
-    claimed: Sequence[Tally], rates: Sequence[float] | None = None, more_than: int = 0
+    claimed: Sample, measured: Sample | None = None, *, if_equal: bool = True
 ) -> int | None:
     """Return the episodes in all that decide about a claim; None: no number does.
 
     Args:
-        claimed: Successes and episodes of each task; or of all as one.
-        rates: Those that will be measured; None: the claimed ones, which reproduces it.
-        more_than: How many are too few.
+        claimed: The episodes of each task; or of all as one.
+        measured: What was played so far: further seeds vary as these do; None: nothing.
+        if_equal: Whether all tasks will have the claimed rate, which reproduces it; else they will
+            have the rates as measured, and more episodes than these are needed.
     """
-    played = _played(claimed)
-    rates = [successes / n for successes, n in played] if rates is None else rates
+    claimed = _played(claimed)
+    like, least = claimed if measured is None else _played(measured), 0
+    columns = like.columns if measured is not None else None
+    each = sum(n for _, n in like.tallies) / len(like.tallies)
+    rates = [claimed.rate] * len(like.tallies)
+    if not if_equal:
+        rates = [successes / n for successes, n in like.tallies]
+        least = sum(n for _, n in like.tallies)
 
     def decides(n: int) -> bool:
-        measured = [(round(n * rate), n) for rate in rates]
-        low, high = newcombe(played, measured, 0.9)
-        if low > -MARGIN and high < MARGIN:
-            return True
-        low, high = newcombe(played, measured, 0.95)
-        return low > 0 or high < 0
+        more = columns.scaled(n / each) if columns else None
+        return _decides(claimed, Sample([(rate * n, n) for rate in rates], more))
 
-    sizes = ((n, -(-n // len(rates))) for n in _SIZES if more_than < n <= _MOST_NEEDED)
-    return next((each * len(rates) for _, each in sizes if decides(each)), None)
+    sizes = ((n, -(-n // len(rates))) for n in _SIZES if least < n <= _MOST_NEEDED)
+    return next((of_task * len(rates) for _, of_task in sizes if decides(of_task)), None)
 
 
-def _undecided(
-    found: Reproduction, claimed: Sequence[Tally], measured: Sequence[Tally]
-) -> Reproduction:
+def _decides(claimed: Sample, measured: Sample) -> bool:
+    low, high = _interval(claimed, measured, 0.9)
+    if low > -MARGIN and high < MARGIN:
+        return True
+    low, high = _interval(claimed, measured, 0.95)
+    return low > 0 or high < 0
+
+
+def _undecided(found: Reproduction, claimed: Sample, measured: Sample) -> Reproduction:
     """Say how many episodes would decide."""
-    played = sum(n for _, n in measured)
-    if (equal := episodes_needed(claimed)) is not None and equal <= played:
-        rates = [successes / n for successes, n in measured]
-        more = episodes_needed(claimed, rates, more_than=played)
+    equal = episodes_needed(claimed, measured)
+    if equal is not None and equal <= sum(n for _, n in measured.tallies):
+        more = episodes_needed(claimed, measured, if_equal=False)
         return replace(found, verdict="undecided", needed=more, needed_if_equal=False)
     return replace(found, verdict="undecided", needed=equal)
 
 
-def _level(claimed: Sequence[Tally], measured: Sequence[Tally]) -> float:
+def _level(claimed: Sample, measured: Sample) -> float:
     """Return the level at which the interval of the difference begins to contain 0."""
-    low, high = 0.0, 1.0
+    low, high = _LEAST, 1.0
     for _ in range(50):
         middle = (low + high) / 2
-        if not 0 < middle < 1:
+        if not low < middle < high:
             break
-        ends = newcombe(claimed, measured, middle)
+        ends = _interval(claimed, measured, middle)
         low, high = (low, middle) if ends[0] <= 0 <= ends[1] else (middle, high)
     return 1 - low
 
 
-def _played(tallies: Sequence[Tally]) -> list[Tally]:
-    return [(successes, n) for successes, n in tallies if n]
+def _interval(claimed: Sample, measured: Sample, confidence: float) -> tuple[float, float]:
+    columns: tuple[Columns | None, Columns | None] = (claimed.columns, measured.columns)
+    return newcombe(claimed.tallies, measured.tallies, confidence, columns)
 
 
-def _rate(tallies: Sequence[Tally]) -> float:
+def _played(sample: Sample) -> Sample:
+    tallies = [(successes, n) for successes, n in sample.tallies if n]
     if not tallies:
         raise ValueError("A claim without episodes cannot be compared.")
-    rates = [successes / n for successes, n in tallies]
-    return sum(rates) / len(rates)
+    return Sample(tallies, sample.columns)

@@ -39,6 +39,25 @@ class Columns:
         """
         return (self.spread * self.count**2 + of_one) / (self.count * (self.count - 1))
 
+    def scaled(self, factor: float) -> "Columns":
+        """Return those of so many times as many seeds, which vary as these do."""
+        return Columns(round(self.count * factor), self.spread / factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The episodes of several tasks, as intervals count them."""
+
+    tallies: Sequence[Counted]
+    """Of each task that has episodes."""
+    columns: Columns | None = None
+    """Where the tasks share their seeds."""
+
+    @property
+    def rate(self) -> float:
+        """The mean rate of the tasks."""
+        return _mean_rate(self.tallies)
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:

@@ -7,7 +7,7 @@ from statistics import mean
 
 from envhub.records import EpisodeRecord
 from envhub.results.columns import Groups, find_columns
-from envhub.results.statistics import Counted, stratified, tasks_like_these, wilson
+from envhub.results.statistics import Counted, Sample, stratified, tasks_like_these, wilson
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +123,32 @@ def settle(
     return _sum_up(found, suites, groups or {})
 
 
+def read_outcomes(
+    records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]
+) -> "dict[str, TaskOutcomes]":
+    """Return what intervals are made of, of each task that has a rate.
+
+    Args:
+        records: One per episode, in any order.
+        suites: The names of the tasks of each evaluated suite.
+    """
+    found = _read_tasks(records, suites)
+    return {task: each for task, each in found.items() if each.line.rate is not None}
+
+
+def sample(found: "Mapping[str, TaskOutcomes]", groups: Groups) -> Sample:
+    """Return these tasks' episodes as a sample.
+
+    Args:
+        found: Of tasks that have a rate.
+        groups: The groups of tasks that share their seeds.
+    """
+    columns = find_columns({task: each.distinct for task, each in found.items()}, groups)
+    return Sample([each.tally for each in found.values()], columns)
+
+
 @dataclass(frozen=True, slots=True)
-class _Task:
+class TaskOutcomes:
     """The line of a task, and what intervals are made of."""
 
     line: Line
@@ -140,11 +164,11 @@ class _Task:
 
 def _read_tasks(
     records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]
-) -> dict[str, _Task]:
+) -> dict[str, TaskOutcomes]:
     by_task = _group_by_task(records, suites)
     reported = {task: _reports(each) for task, each in by_task.items()}
     otherwise = any(reported.values()) or all(known is None for known in reported.values())
-    found: dict[str, _Task] = {}
+    found: dict[str, TaskOutcomes] = {}
     for suite, tasks in suites.items():
         for task in tasks:
             if task not in found:
@@ -155,7 +179,7 @@ def _read_tasks(
 
 
 def _sum_up(
-    found: Mapping[str, _Task], suites: Mapping[str, Sequence[str]], groups: Groups
+    found: Mapping[str, TaskOutcomes], suites: Mapping[str, Sequence[str]], groups: Groups
 ) -> Summary:
     return Summary(
         tasks=tuple(each.line for each in found.values()),
@@ -167,7 +191,7 @@ def _sum_up(
     )
 
 
-def _settle_task(found: _Task, episodes: int, *, succeeded: bool) -> _Task:
+def _settle_task(found: TaskOutcomes, episodes: int, *, succeeded: bool) -> TaskOutcomes:
     line = found.line
     unknown = line.n + line.errors > 0 and line.rate_worst is None  # it reports no success
     lost = episodes - line.n
@@ -178,7 +202,7 @@ def _settle_task(found: _Task, episodes: int, *, succeeded: bool) -> _Task:
     free = (index for index in range(episodes + len(seen)) if index not in seen)
     distinct = [*found.distinct, *((next(free), int(succeeded)) for _ in range(lost))]
     line = replace(line, n=episodes, n_distinct=len(distinct), n_tasks=1, errors=0)
-    return _Task(_rate_task(line, successes), distinct)
+    return TaskOutcomes(_rate_task(line, successes), distinct)
 
 
 def to_json(summary: Summary) -> dict[str, object]:
@@ -209,7 +233,9 @@ def _reports(records: list[EpisodeRecord]) -> bool | None:
     return any(reported) if reported else None
 
 
-def _summarize_task(suite: str, task: str, records: list[EpisodeRecord], *, reports: bool) -> _Task:
+def _summarize_task(
+    suite: str, task: str, records: list[EpisodeRecord], *, reports: bool
+) -> TaskOutcomes:
     ok = [record for record in records if record.status == "ok"]
     distinct = find_distinct(records)
     n = sum(record.counts for record in records)
@@ -225,9 +251,11 @@ def _summarize_task(suite: str, task: str, records: list[EpisodeRecord], *, repo
         policy_errors=sum(record.failed_by_policy for record in records),
     )
     if not (records and reports):
-        return _Task(line)
+        return TaskOutcomes(line)
     rated = _rate_task(line, successes=sum(record.success is True for record in ok))
-    return _Task(rated, [(record.episode, int(record.success is True)) for record in distinct])
+    return TaskOutcomes(
+        rated, [(record.episode, int(record.success is True)) for record in distinct]
+    )
 
 
 def find_distinct(records: Iterable[EpisodeRecord]) -> list[EpisodeRecord]:
@@ -274,7 +302,7 @@ def _as_distinct(line: Line) -> float:
     return successes if line.n_distinct == line.n else successes * line.n_distinct / line.n
 
 
-def _average(suite: str | None, found: Mapping[str, _Task], groups: Groups) -> Line:
+def _average(suite: str | None, found: Mapping[str, TaskOutcomes], groups: Groups) -> Line:
     tasks = [each.line for each in found.values()]
     played = [task for task in tasks if task.n > task.policy_errors]
     # Beside a rate stand the episodes and tasks that it is of.
@@ -295,11 +323,10 @@ def _average(suite: str | None, found: Mapping[str, _Task], groups: Groups) -> L
     return _rate_tasks(line, rated, groups) if rated else line
 
 
-def _rate_tasks(line: Line, rated: Mapping[str, _Task], groups: Groups) -> Line:
-    tallies = [each.tally for each in rated.values()]
-    columns = find_columns({task: each.distinct for task, each in rated.items()}, groups)
-    these = stratified(tallies, columns=columns)
-    alike = tasks_like_these(tallies, columns=columns)
+def _rate_tasks(line: Line, rated: Mapping[str, TaskOutcomes], groups: Groups) -> Line:
+    played = sample(rated, groups)
+    these = stratified(played.tallies, columns=played.columns)
+    alike = tasks_like_these(played.tallies, columns=played.columns)
     lines = [each.line for each in rated.values()]
     return replace(
         line,

@@ -11,6 +11,10 @@ from support.paths import ASSETS
 from support.published import publish
 from support.run_tools import counted, ended, envhub, outcomes, start
 
+import envhub as envhub_package
+from envhub.results.reproduction import judge_claim
+from envhub.results.statistics import Sample
+
 COIN = ASSETS / "coin"
 
 RECIPE = """\
@@ -110,6 +114,24 @@ def test_true_false_too_few_and_impossible(hub, recipe, tmp_path):
     assert max(map(len, shown[shown.index("\nCoins") :].splitlines())) <= 80
     again = reproduce(recipe, *agreed, "--episodes", "3", **at)
     assert again.code == 2, "a run of another number of episodes is another run"
+
+
+@needs_sandbox
+def test_tasks_that_share_their_luck_are_counted_by_seeds(hub, recipe, tmp_path):
+    """Two tasks that are one: their episodes tell half as much."""
+    words = (recipe, "--trust-remote-code", "--suite", "fair", "--episodes", "60")
+    words += ("--env-arg", "common=true", "--json", "--out", tmp_path / "run")
+    answer = reproduce(*words, HF_ENDPOINT=hub.endpoint)
+    claim = json.loads(answer.out)["claims"][0]
+    found, measured = claim["compared"], claim["measured"]
+    assert (found["seeds"], measured["n"]) == (60, 120)
+    assert measured["n_effective"] < 70
+    again = judge_claim(Sample([(470, 500)]), Sample([(measured["successes"], 120)]))
+    assert again.ci_high - again.ci_low < 0.85 * (found["ci_high"] - found["ci_low"])
+    run = envhub_package.open_run(tmp_path / "run")
+    fresh = envhub_package.verify(run, trust_remote_code=True, episodes=1, fresh=60, seed=1).fresh
+    assert fresh.found.seeds == 60
+    assert not fresh.contradicts
 
 
 @needs_sandbox

@@ -24,9 +24,10 @@ class Coin(gym.Env):
     observation_space = gym.spaces.Box(-1, 1, (1,), np.float32)
     action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
 
-    def __init__(self, task, seconds=0.0):
+    def __init__(self, task, seconds=0.0, common=False):
         self.rate, self.seconds = RATES[task.name], seconds
-        self.luck = sum(map(ord, task.name))  # each task has its own, whatever the seeding
+        # Unless it is common, each task has its own luck, whatever the seeding.
+        self.luck = 0 if common else sum(map(ord, task.name))
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=None if seed is None else seed + 1000 * self.luck)
