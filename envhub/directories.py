@@ -3,6 +3,7 @@
     <folder>/<name>/<record>    says what is in the directory; its digest is noted elsewhere
                     ...         the content, read-only
     <folder>/.<name>.lock       held while the directory is built or removed
+    <folder>/.<name>.used       held, by many, while processes use the directory; says when last
     <folder>/.<name>-*          leftovers of a builder that was killed
 
 A cache is shared, copied and restored, and whoever changes a file there can change the record
@@ -33,7 +34,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,6 +162,7 @@ def ensure(
         RuntimeUnavailable: The cache or the state directory is not writable.
     """
     place = cache_home() / kind.folder / key
+    hold(place)
     if is_whole(kind, key):
         return place
     try:
@@ -208,21 +210,135 @@ def all_built(kind: Kind) -> tuple[BuiltDirectory, ...]:
     base = cache_home() / kind.folder
     places = sorted(base.iterdir()) if base.is_dir() else []
     return tuple(
-        BuiltDirectory(place.name, place, _read(place), is_whole(kind, place.name))
+        BuiltDirectory(place.name, place, describe(kind, place.name), is_whole(kind, place.name))
         for place in places
         if place.is_dir() and not place.name.startswith(".")
     )
 
 
-def remove(kind: Kind, key: str) -> bool:
-    """Remove the directory of a key and its leftovers; return whether any existed."""
-    place = cache_home() / kind.folder / key
-    forget(_note(kind, key))
-    if not place.parent.is_dir() or not (place.exists() or _leftovers(place)):
+# What is in use
+
+
+def hold(place: Path) -> None:
+    """Keep a directory of the cache from being removed while this process lives, and note the time.
+
+    Whoever removes it right now is waited for. Where nothing can be written, as in a cache that the
+    user may only read, that is how it is.
+    """
+    if place not in _held:
+        with suppress(OSError):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            _held[place] = _lock_use(place, fcntl.LOCK_SH)
+    with suppress(OSError, KeyError):
+        os.utime(_held[place])
+
+
+_held: dict[Path, int] = {}
+"""What this process uses, with the descriptors that say so."""
+
+
+def remove_unused(place: Path) -> bool:
+    """Remove a directory and the leftovers of its builders, unless a process uses or makes it.
+
+    Returns:
+        Whether nothing of it is there any more.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    if not place.parent.is_dir():
+        return True
+    try:
+        used = _lock_use(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    with locked(place):
-        _remove_all(place)
+    try:
+        # Commits of the store are made without a lock; whoever makes one would leave its file.
+        made = locked(place, wait=False) if _lock_file(place).exists() else nullcontext()
+        with made:
+            _remove_all(place)
+            _use_file(place).unlink(missing_ok=True)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(used)
     return True
+
+
+def remove_built(kind: Kind, key: str) -> bool:
+    """Remove the directory of a key unless a process uses it; return whether it is gone."""
+    if not remove_unused(cache_home() / kind.folder / key):
+        return False
+    forget(_note(kind, key))
+    return True
+
+
+def is_used(place: Path) -> bool:
+    """Whether a process uses a directory, or makes it."""
+    return any(map(_is_locked, (_use_file(place), _lock_file(place))))
+
+
+def last_use(place: Path, made: Path) -> float:
+    """Return when a directory was last used, in seconds of the epoch.
+
+    Args:
+        place: The directory.
+        made: Says when it was made, if nothing says when it was used.
+    """
+    for path in (_use_file(place), made):
+        with suppress(OSError):
+            return path.stat().st_mtime
+    return 0.0
+
+
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+
+
+def _lock_use(place: Path, how: int) -> int:
+    """Lock the file that says who uses a directory; return its descriptor."""
+    path = _use_file(place)
+    while True:
+        try:
+            lock = os.open(path, _LOCK_FLAGS, 0o666)
+        except PermissionError:
+            lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, how)
+            if os.fstat(lock).st_nlink:  # else it was removed with the directory
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # nobody has made it
+        return False
+    return False
+
+
+def _use_file(place: Path) -> Path:
+    return place.with_name(f".{place.name.removeprefix('.')}.used")
+
+
+def _lock_file(place: Path) -> Path:
+    return place.with_name(f".{place.name.removeprefix('.')}.lock")
+
+
+def describe(kind: Kind, key: str) -> dict[str, Any]:
+    """Return what the record of a directory says, for showing; nothing of it was checked."""
+    try:
+        record = cache_home() / kind.folder / key / _RECORD
+        about = json.loads(record.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return about if isinstance(about, dict) else {}
 
 
 def known_keys(kind: Kind) -> tuple[str, ...]:
@@ -233,19 +349,32 @@ def known_keys(kind: Kind) -> tuple[str, ...]:
     return tuple(sorted(begun | {name for name in names if not name.startswith(".")}))
 
 
+def leftovers(place: Path) -> list[Path]:
+    """Return what killed builders of a directory left."""
+    return list(place.parent.glob(f"{_leftover(place)}-*"))
+
+
 def size_of(place: Path) -> int:
     """Return the bytes in a directory."""
     return sum(status.st_size for _, status in walk_tree(str(place)))
 
 
 @contextmanager
-def locked(place: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Lock out other processes that make a directory; the kernel releases the lock at the end."""
+def locked(
+    place: Path, on_wait: Callable[[], None] = lambda: None, *, wait: bool = True
+) -> Iterator[None]:
+    """Lock out other processes that make a directory; the kernel releases the lock at the end.
+
+    Raises:
+        BlockingIOError: Another process makes it, and the caller does not wait.
+    """
     place.parent.mkdir(parents=True, exist_ok=True)
-    with (place.parent / f".{place.name.removeprefix('.')}.lock").open("w") as file:
+    with _lock_file(place).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            if not wait:
+                raise
             on_wait()
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -292,15 +421,6 @@ def _noted_at(note: str) -> Path:
 
 def _problem(kind: Kind, key: str) -> str:
     return "was not built by you" if recall(_note(kind, key)) is None else "is damaged"
-
-
-def _read(place: Path) -> dict[str, Any]:
-    """Return what a record says, for showing; nothing of it was checked."""
-    try:
-        about = json.loads((place / _RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
 
 
 def _digest_tree(place: Path, tag: str, describe: Callable[[str, os.stat_result], str]) -> str:
@@ -352,12 +472,12 @@ def _remove_all(place: Path) -> None:
     if place.exists():
         place.chmod(0o755)
         # Moved first, so that nobody sees half of it.
-        discarded = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+        discarded = Path(tempfile.mkdtemp(prefix=f"{_leftover(place)}-", dir=place.parent))
         place.rename(discarded / "old")
-    for leftover in _leftovers(place):
+    for leftover in leftovers(place):
         with suppress(OSError):  # a child of a killed builder may still be writing there
             discard_tree(leftover)
 
 
-def _leftovers(place: Path) -> list[Path]:
-    return list(place.parent.glob(f".{place.name}-*"))
+def _leftover(place: Path) -> str:
+    return f".{place.name.removeprefix('.')}"

@@ -1,6 +1,7 @@
 """Directories that are built once, whole or not at all."""
 
 import compileall
+import fcntl
 import os
 import signal
 import subprocess
@@ -300,18 +301,69 @@ def test_a_failure_leaves_nothing(home):
 
     with pytest.raises(ValueError, match="no"):
         directories.ensure(THINGS, "key", fail)
-    assert [path.name for path in (home / "things").iterdir()] == [".key.lock"]
+    found = sorted(path.name for path in (home / "things").iterdir())
+    assert found == [".key.lock", ".key.used"]
     assert directories.known_keys(THINGS) == ("key",)
-    assert directories.remove(THINGS, "key") is False
 
 
-def test_removing(home):
-    directories.ensure(THINGS, "key", build)
-    assert directories.remove(THINGS, "key") is True
-    assert directories.remove(THINGS, "key") is False
-    assert directories.remove(ABSENT, "key") is False
+def test_what_a_process_uses_or_makes_is_not_removed(home, tmp_path):
+    place = home / "things/key"
+    making = start(tmp_path / "log", 60)
+    while not list(home.glob("things/.key-*/half")):
+        time.sleep(0.002)
+    assert directories.is_used(place)
+    assert not directories.remove_built(THINGS, "key")
+    making.kill()
+    making.communicate()
+    assert not directories.is_used(place)
+    [left] = directories.leftovers(place)
+    assert directories.remove_built(THINGS, "key")
+    assert not left.exists()
+
+    holder = "import sys\nfrom pathlib import Path\nfrom envhub.directories import hold\n"
+    holder += "hold(Path(sys.argv[1]))\nprint('held', flush=True)\nsys.stdin.read()\n"
+    start(tmp_path / "log", 0).communicate()
+    argv = [sys.executable, "-c", holder, str(place)]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as using:
+        using.stdout.readline()
+        assert directories.is_used(place)
+        assert not directories.remove_built(THINGS, "key")
+        assert directories.is_whole(THINGS, "key")
+        using.kill()
+    assert not directories.is_used(place)
+    os.utime(place.with_name(".key.used"), (50, 50))
+    assert directories.last_use(place, place) == 50
+    assert directories.remove_built(THINGS, "key")
+    assert directories.remove_built(THINGS, "key")
+    assert directories.remove_built(ABSENT, "key")
+    assert [path.name for path in (home / "things").iterdir()] == [".key.lock"]
     assert directories.all_built(THINGS) == ()
     assert directories.known_keys(ABSENT) == ()
+
+
+def test_a_removal_is_waited_for_by_whoever_wants_to_use_it(home, tmp_path):
+    """It then finds that the directory is gone, and builds it again."""
+    directories.ensure(THINGS, "key", build)
+    place = home / "things/key"
+    os.close(directories._held.pop(place))  # as at the end of this process
+    lock = directories._lock_use(place, fcntl.LOCK_EX)
+    waiting = start(tmp_path / "log", 0)
+    while not waits_for_lock(waiting.pid):
+        assert waiting.poll() is None
+        time.sleep(0.002)
+    directories._remove_all(place)
+    directories._use_file(place).unlink()
+    os.close(lock)
+    waiting.communicate()
+    assert (tmp_path / "log").read_text() == "built\n"
+    assert directories.is_whole(THINGS, "key")
+
+
+def waits_for_lock(pid: int) -> bool:
+    waiting = [
+        line.split() for line in Path("/proc/locks").read_text().splitlines() if "->" in line
+    ]
+    return any(str(pid) in words for words in waiting)
 
 
 def test_a_cache_that_cannot_be_written(home):

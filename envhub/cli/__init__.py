@@ -58,6 +58,7 @@ GROUPS = {
     },
     "This machine": {
         "doctor": "Check this machine and show how to fix problems.",
+        "cache": "List and clean what was fetched and built.",
         "runtime": "List, build and remove the interpreters of benchmarks.",
         "completion": "Print the completion script of a shell.",
     },

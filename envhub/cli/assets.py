@@ -6,11 +6,12 @@ from typing import Any
 import click
 
 from envhub.cli.options import debug_option, json_option, message, one_line, show_download
-from envhub.errors import SourceCorrupt, UnknownName, UsageError
+from envhub.errors import ExitCode, SourceCorrupt, UnknownName, UsageError
 from envhub.options import Limits
 from envhub.refs import HubRef, NameRef, parse
 from envhub.sources import asset_pins
 from envhub.sources.asset_pins import AssetPin, PinnedAssets
+from envhub.sources.profiles import ASSETS
 from envhub.text import pluralize
 from envhub.types import PluginSource, WorkerSpec
 
@@ -104,10 +105,12 @@ def update(name: str, *, private: bool, quiet: bool) -> None:
 @click.argument("names", nargs=-1, metavar="BENCHMARK|OWNER/DATASET...")
 @click.option("--all", "everything", is_flag=True, help="Remove all sets.")
 @debug_option
-def remove(names: tuple[str, ...], *, everything: bool) -> None:
-    """Remove sets of files, at all commits.
+@click.pass_context
+def remove(context: click.Context, names: tuple[str, ...], *, everything: bool) -> None:
+    """Remove sets of files, at all commits, like envhub cache clean, and keep no commit any more.
 
-    Processes that use them may fail. The next use fetches the commit that is the newest then.
+    The next use fetches the commit that is the newest then. Files that a running process uses stay,
+    and the exit code is 1.
 
     \b
     Examples:
@@ -116,10 +119,17 @@ def remove(names: tuple[str, ...], *, everything: bool) -> None:
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if everything == bool(names):
         raise UsageError("Name the sets to remove, or give --all. See envhub assets list.")
+    from envhub.cli.cache import remove as remove_item
+    from envhub.cli.cache_items import find_items
+
     known = [pin.repo for pin in asset_pins.all_pins()]
+    items = find_items((ASSETS.folder,))
     for repo in known if everything else [repo for name in names for repo in _datasets(name)]:
-        if not asset_pins.remove(repo):
+        own = [item for item in items if item.is_named(repo)]
+        if not asset_pins.forget(repo) and not own:
             raise UnknownName("set of assets", repo, known, advice="See envhub assets list.")
+        if [item for item in own if not remove_item(item)]:
+            context.exit(ExitCode.FOUND)
         click.echo(f"Removed {repo}")
 
 

@@ -8,13 +8,10 @@ import click
 from envhub import directories
 from envhub.cli.options import debug_option, json_option, message, one_line, show_download
 from envhub.directories import PACKAGES, RUNTIMES, Say
-from envhub.errors import UnknownName, UsageError
-from envhub.files import discard_tree
+from envhub.errors import ExitCode, UnknownName, UsageError
 from envhub.options import Limits
 from envhub.refs import HubRef, NameRef, PathRef
-from envhub.runtime.compiled import compiled_functions
 from envhub.runtime.provision import build, file_requirements, rebuild_line, requirements_of
-from envhub.runtime.resolve import forget
 from envhub.text import align, pluralize
 from envhub.types import Interpreter, PluginSource, WorkerSpec
 
@@ -97,10 +94,12 @@ def build_one(ref: str, *, private: bool, locked: bool, runtime: str, quiet: boo
     "--all", "everything", is_flag=True, help="Remove all runtimes and the packages built for them."
 )
 @debug_option
-def remove(keys: tuple[str, ...], *, everything: bool) -> None:
-    """Remove runtimes.
+@click.pass_context
+def remove(context: click.Context, keys: tuple[str, ...], *, everything: bool) -> None:
+    """Remove runtimes, like envhub cache clean.
 
-    Processes that use a removed runtime may fail. It is built again when it is next needed.
+    A runtime that a running process uses stays, and the exit code is 1. One that was removed is
+    built again when it is next needed.
 
     \b
     Examples:
@@ -109,19 +108,22 @@ def remove(keys: tuple[str, ...], *, everything: bool) -> None:
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if everything == bool(keys):
         raise UsageError("Name the runtimes to remove, or give --all. See envhub runtime list.")
-    known = {built.key: built.about for built in directories.all_built(RUNTIMES)}
+    from envhub.cli.cache import remove as remove_item  # asks plugins what they need
+    from envhub.cli.cache_items import find_items
+
+    kinds = (RUNTIMES.folder, PACKAGES.folder) if everything else (RUNTIMES.folder,)
+    items = find_items(kinds)
+    known = [item.name for item in items]
     for key in keys:
         if key not in known:
             raise UnknownName("runtime", key, known, advice="See envhub runtime list.")
-    chosen = directories.known_keys(RUNTIMES) if everything else keys
-    for key in chosen:
-        if directories.remove(RUNTIMES, key):
-            click.echo(f"Removed {key}")
-        forget(str(known.get(key, {}).get("pins")))
-        discard_tree(compiled_functions(key))
-    if everything:
-        for key in directories.known_keys(PACKAGES):
-            directories.remove(PACKAGES, key)
+    chosen = [item for item in items if everything or item.name in keys]
+    gone = {item.name: remove_item(item) for item in chosen}
+    for item in chosen:
+        if gone[item.name] and item.kind == RUNTIMES.folder:
+            click.echo(f"Removed {item.name}")
+    if not all(gone.values()):
+        context.exit(ExitCode.FOUND)
 
 
 def _build_installed(name: str, runtime: str, progress: Say) -> Interpreter:

@@ -112,6 +112,11 @@ class Engine:
         if not self._queue.left or self.stopping:
             self._pool.forget_idle()
         elif (slot := self._pool.take_idle()) is not None:
+            if slot.remote is None:
+                self._start(slot)
+            elif slot.loaded:  # while it waited for its place
+                self._next_episode(slot)
+        elif (slot := self._pool.take_ahead()) is not None:
             self._start(slot)
 
     def _handle_events(self) -> None:
@@ -176,7 +181,9 @@ class Engine:
         if loaded.benchmark != self._job.benchmark:
             raise ContractError("The benchmark's code declares something else than before.")
         self._breaker.started("worker")
-        self._next_episode(slot)
+        slot.loaded = True
+        if self._pool.has_place(slot):
+            self._next_episode(slot)
 
     def _next_episode(self, slot: Slot) -> None:
         """Start the slot's next episode, or stop its worker."""

@@ -75,6 +75,8 @@ class Slot:
         """The attempt under way, if there is one."""
         self.task: str | None = None
         """The task that it is assigned to."""
+        self.loaded = False
+        """Whether its worker has loaded the benchmark."""
         self.open_task: str | None = None
         """The task whose env is made."""
         self.spaces: Spaces | None = None
@@ -112,6 +114,7 @@ class Slot:
         log = self._logs / f"worker-{self.index}.log" if self._logs else None
         name = f"worker {self.index}"
         self.remote = first or RemoteEnv(name, self._spec, log=log, inline=self._inline)
+        self.loaded = first is not None
         self.open_task, self.spaces, self.converted = None, None, None
         self.making_policy, self.worker_policy, self.abandoned = False, None, False
         self._free_memory()

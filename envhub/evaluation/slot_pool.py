@@ -47,6 +47,8 @@ class SlotPool:
         self._share = job.share
         self._placed: set[Slot] = set()
         self._refused = False
+        self._ahead: Slot | None = None
+        """The slot whose worker loads the benchmark before there is a place for it."""
         if job.share is not None:
             poller.watch(job.share.fileno())
         self._leaving: list[Worker | InlineWorker] = []
@@ -63,15 +65,32 @@ class SlotPool:
 
     def take_idle(self) -> Slot | None:
         """Take a slot that waits for its first worker, if there is a place for that worker."""
-        while self._idle and self._idle[0].remote is not None:
+        while self._idle and self._idle[0].remote is not None and self._idle[0] != self._ahead:
             self._idle.popleft()
         if not self._idle or not self.place(self._idle[0]):
             return None
         return self._idle.popleft()
 
+    def take_ahead(self) -> Slot | None:
+        """Return a slot whose worker may load while it waits for a place: one at a time.
+
+        So a place that another engine gives back is not idle while a worker starts.
+        """
+        if not self._refused or not self._idle or self._ahead or self._first:
+            return None
+        self._ahead = self._idle[0]
+        return self._ahead
+
+    def has_place(self, slot: Slot) -> bool:
+        """Whether a slot may play."""
+        return self._share is None or slot in self._placed
+
     def forget_idle(self) -> None:
         """Let no slot wait for a worker: there is no work for it."""
         self._idle.clear()
+        if self._ahead is not None and self._ahead not in self._placed:
+            self.stop(self._ahead)
+        self._ahead = None
         self._refused = False
         if self._share is not None:
             self._share.withdraw()
@@ -83,6 +102,7 @@ class SlotPool:
         self._refused = not self._share.take()
         if not self._refused:
             self._placed.add(slot)
+            self._ahead = None if slot is self._ahead else self._ahead
         return not self._refused
 
     def wait_for_place(self, slot: Slot) -> None:
@@ -121,6 +141,7 @@ class SlotPool:
     def stop(self, slot: Slot) -> None:
         """Let a worker close its env and end while others work; `close` waits for it."""
         remote, slot.remote = slot.remote, None
+        self._ahead = None if slot is self._ahead else self._ahead
         if remote is not None:
             self._leaving.append(remote.worker)
             if isinstance(remote.worker, Worker):

@@ -8,7 +8,7 @@ others of the host.
 import compileall
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,14 @@ def copy_packages(
     return tuple(str(_copy(name, message)) for name in dict.fromkeys((OWN, *distributions)))
 
 
+def key_of_copy(name: str) -> str:
+    """Return the key of the copy of a distribution as it is installed."""
+    return _key(_files_of(metadata.distribution(name)))
+
+
 def _copy(name: str, message: Say) -> Path:
     distribution = metadata.distribution(name)
-    files = {**_metadata(distribution), **_contents(distribution)}
-    digest = hashlib.sha256()
-    for path, content in sorted(files.items()):
-        digest.update(f"{path}\0{len(content)}\0".encode() + content)
+    files = _files_of(distribution)
 
     def build(place: Path) -> dict[str, Any]:
         for path, content in files.items():
@@ -45,7 +47,18 @@ def _copy(name: str, message: Say) -> Path:
         compileall.compile_dir(place, quiet=2, stripdir=str(place), prependdir=name)
         return {"distribution": name, "version": distribution.version}
 
-    return ensure(PACKAGES, digest.hexdigest()[:32], build, message=message)
+    return ensure(PACKAGES, _key(files), build, message=message)
+
+
+def _files_of(distribution: metadata.Distribution) -> dict[str, bytes]:
+    return {**_metadata(distribution), **_contents(distribution)}
+
+
+def _key(files: Mapping[str, bytes]) -> str:
+    digest = hashlib.sha256()
+    for path, content in sorted(files.items()):
+        digest.update(f"{path}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()[:32]
 
 
 def _metadata(distribution: metadata.Distribution) -> dict[str, bytes]:

@@ -147,6 +147,21 @@ def requirements_of(
             return file_requirements(Path(directory, file))
 
 
+def keys_of(source: PluginSource, benchmark: Benchmark) -> set[str]:
+    """Return the keys of all runtimes that a plugin comes with.
+
+    Raises:
+        ContractError: Its pins are not valid.
+    """
+    from envhub.runtime.pythons import this_python
+    from envhub.runtime.venv import key_of
+
+    if not (target := benchmark.runtime):
+        return set()
+    files = _runtime_files(source, target).values()
+    return {key_of(_read_pins(target, path), this_python()) for path in files}
+
+
 def file_requirements(path: Path) -> "tuple[Requirements, Pins | None]":
     """Return the requirements of an env file, and the pins of the file that it names."""
     declared = requirements_at(path)
@@ -239,20 +254,21 @@ def _tell_version_notes(benchmark: Benchmark | None, pins: "Pins | None", messag
 
 def _plugin_pins(source: PluginSource, target: str, choice: RuntimeChoice) -> "Pins":
     """Read the pins in a file of the plugin's package, without importing the package."""
-    from envhub.runtime.pins import parse_pins
-
-    def read(path: Path) -> "Pins":
-        name = f"{target.partition(':')[0]}:{path.name}"
-        return parse_pins(path.read_text(encoding="utf-8"), name, may_build=True)
-
     files = _runtime_files(source, target)
     if isinstance(choice, RecordedRuntime):  # the declared one is the first, and taken if in doubt
-        all_pins = [read(path) for path in files.values()]
+        all_pins = [_read_pins(target, path) for path in files.values()]
         return min(all_pins, key=lambda pins: _differences(pins, choice))
     name = "isolated" if choice in RUNTIMES else choice
     if name not in files:
         raise UnknownName("runtime", name, {*RUNTIMES, *files})
-    return read(files[name])
+    return _read_pins(target, files[name])
+
+
+def _read_pins(target: str, path: Path) -> "Pins":
+    from envhub.runtime.pins import parse_pins
+
+    name = f"{target.partition(':')[0]}:{path.name}"
+    return parse_pins(path.read_text(encoding="utf-8"), name, may_build=True)
 
 
 def _runtime_files(source: PluginSource, target: str) -> dict[str, Path]:

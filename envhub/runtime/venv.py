@@ -60,6 +60,7 @@ def ensure_runtime(
         progress(f"Built the runtime of {name} in {seconds:.1f} s: {size}.")
         return {
             "for": name,
+            "rebuild": line,
             "python": base.name,
             "platform": base.platform,
             "packages": {pin.name: pin.version for pin in complete.pins},

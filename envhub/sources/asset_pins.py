@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from envhub.errors import SourceCorrupt, SourceUnavailable
-from envhub.files import advise_on_space, discard_tree, state_home, write_whole
+from envhub.files import advise_on_space, state_home, write_whole
 from envhub.refs import HubRef
 from envhub.sources import store
 from envhub.sources.download import OnProgress
@@ -98,15 +98,11 @@ def update(
     return _obtain(repo, commit, same, private=private, on_progress=on_progress)
 
 
-def remove(repo: str) -> bool:
-    """Remove all files of a dataset, and which commit is kept; returns whether there were any."""
-    places = [store.stored_path(repo, "x", ASSETS).parent, *store.partials(repo, ASSETS)]
-    present = [place for place in places if place.is_dir()]
+def forget(repo: str) -> bool:
+    """Keep no commit of a dataset any more; returns whether one was kept."""
     known = recall(repo) is not None
     _path(repo).unlink(missing_ok=True)
-    for place in present:
-        discard_tree(place)
-    return known or bool(present)
+    return known
 
 
 def _newest(repo: str, *, private: bool) -> str:

@@ -4,7 +4,7 @@ import base64
 from contextlib import suppress
 from dataclasses import replace
 
-from envhub.directories import DirectoryNote
+from envhub.directories import DirectoryNote, hold
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
 from envhub.files import advise_on_space, cache_home, discard_tree
 from envhub.process import EXHAUSTED
@@ -97,6 +97,7 @@ def obtain_files(
 
 def _obtain(ref: HubRef, profile: Profile, *, private: bool, on_progress: OnProgress) -> Stored:
     assert ref.revision is not None
+    hold(store.stored_path(ref.repo_id, ref.revision, profile))
     try:
         stored = store.load(ref.repo_id, ref.revision, profile)
         if stored is not None:

@@ -38,7 +38,7 @@ from envhub.sources.profiles import BENCHMARK, Profile
 Proof = Literal["git", "listing"]
 FORMAT = 1
 _STAGED_PREFIX = ".staged-"
-_PARTIAL_PREFIX = ".partial-"
+PARTIAL_PREFIX = ".partial-"
 _PIECE = 2**20
 """Bytes of a file that are hashed at a time: some files are larger than the memory."""
 _ABANDONED = 24 * 3600.0
@@ -123,7 +123,8 @@ def remember(repo: str, commit: str, known: DirectoryNote, profile: Profile = BE
 def commits(repo: str, profile: Profile = BENCHMARK) -> tuple[str, ...]:
     """Return the stored commits of a repository."""
     place = stored_path(repo, "x", profile).parent
-    return tuple(sorted(p.name for p in place.iterdir() if p.is_dir())) if place.is_dir() else ()
+    names = [path.name for path in place.iterdir() if path.is_dir()] if place.is_dir() else []
+    return tuple(sorted(name for name in names if not name.startswith(".")))
 
 
 def save(manifest: Manifest, staged: Path, profile: Profile = BENCHMARK) -> Stored:
@@ -188,8 +189,8 @@ def resume(repo: str, commit: str, profile: Profile) -> Iterator[Path]:
     saved or nobody has continued it for long.
     """
     base = cache_home() / profile.folder
-    _remove_older(base, _PARTIAL_PREFIX, _GIVEN_UP)
-    place = base / f"{_PARTIAL_PREFIX}{repo.replace('/', '--')}-{commit}"
+    _remove_older(base, PARTIAL_PREFIX, _GIVEN_UP)
+    place = base / f"{PARTIAL_PREFIX}{repo.replace('/', '--')}-{commit}"
     with directories.locked(place):
         (place / "files").mkdir(parents=True, exist_ok=True)
         os.utime(place)
@@ -198,14 +199,6 @@ def resume(repo: str, commit: str, profile: Profile) -> Iterator[Path]:
         finally:
             if place.is_dir() and not any((place / "files").iterdir()):
                 discard_tree(place)
-
-
-def partials(repo: str, profile: Profile) -> list[Path]:
-    """Return the directories of fetches of a repository that did not end."""
-    base = cache_home() / profile.folder
-    return [
-        path for path in base.glob(f"{_PARTIAL_PREFIX}{repo.replace('/', '--')}-*") if path.is_dir()
-    ]
 
 
 def file_ids(path: Path, *, large: bool) -> tuple[str, str]:

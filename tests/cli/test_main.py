@@ -102,7 +102,7 @@ class TestUsage:
             (["lst"], "envhub: No command is called 'lst'. Did you mean 'list' or 'trust'?"),
             (
                 ["frobnicate"],
-                "envhub: No command is called 'frobnicate'. Available: assets, check, compare, ",
+                "envhub: No command is called 'frobnicate'. Available: assets, cache, check, ",
             ),
             (["--nonsense"], "No such option"),
             (["info"], "Missing argument 'REF'"),

@@ -95,22 +95,13 @@ def test_a_cut_fetch_is_continued(hub, dataset, monkeypatch):
     assert request.range == "bytes=250000-"
 
 
-def test_everything_is_removed(hub, dataset):
+def test_a_commit_that_is_not_kept_any_more_is_chosen_again(hub, dataset):
     asset_pins.obtain(REPO)
-    hub.commit(REPO, {"table.xml": "<other/>"}, kind="dataset")
-    asset_pins.update(REPO)
-    assert asset_pins.remove(REPO)
-    assert not asset_pins.remove(REPO)
+    other = hub.commit(REPO, {"table.xml": "<other/>"}, kind="dataset")
+    assert asset_pins.forget(REPO)
+    assert not asset_pins.forget(REPO)
     assert asset_pins.all_pins() == []
-    assert not store.stored_path(REPO, dataset, ASSETS).parent.exists()
-
-
-def test_what_a_cut_fetch_left_is_removed_too(hub, dataset):
-    with hub.fault(faults.Status(503, "/large-files/")), pytest.raises(SourceUnavailable):
-        asset_pins.obtain(REPO)
-    assert store.partials(REPO, ASSETS)
-    assert asset_pins.remove(REPO)
-    assert store.partials(REPO, ASSETS) == []
+    assert asset_pins.obtain(REPO).pin.commit == other
 
 
 def test_the_files_are_read_only(hub, dataset):
