@@ -17,6 +17,9 @@ Value = bool | int | float | str | None
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 """The names of benchmarks, suites, tasks and policies; used with fullmatch."""
 
+CHANGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ,._+%-]{0,39}")
+"""What was changed in a suite."""
+
 _OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|:[A-Za-z_]\w*")
 
 _PACKAGE_FILE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z0-9_][\w.-]*")
@@ -122,6 +125,10 @@ class Benchmark:
     """The suites of a bare `envhub eval NAME`; empty means all."""
     episodes: int = 10
     """Episodes per task, unless the user gives another number."""
+    dimensions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """For suites that were made from others: `{"reach_dark": ("reach", "light")}`, which one, and
+    what was changed. Each task names its original by `seeds_of`. Results then have a table of how
+    much success each change costs."""
     control_hz: float = 0.0
     """Actions per second of the real system; 0 if there is none."""
     hold: tuple[float, ...] | str = ()
@@ -164,6 +171,7 @@ class Benchmark:
         _check(isinstance(self.default, tuple), owner, "default must be a tuple of suites")
         for name in self.default:
             _check(name in self.suites, owner, f"default suite {name!r} is not among its suites")
+        _check_dimensions(owner, self.dimensions, self.suites)
         _check_whole(owner, "episodes", self.episodes, 1, MAX_HORIZON)
         _check_whole(owner, "memory_mb", self.memory_mb, 1, 2**30)
         hz = self.control_hz
@@ -207,6 +215,7 @@ class Benchmark:
             object.__setattr__(self, "conventions", self.known_conventions)
         check_declared_conventions(owner, self.lerobot_conventions)
         object.__setattr__(self, "suites", dict(self.suites))
+        object.__setattr__(self, "dimensions", dict(self.dimensions))
         object.__setattr__(self, "policies", dict(self.policies))
         object.__setattr__(self, "lerobot_conventions", dict(self.lerobot_conventions))
         object.__setattr__(self, "version_notes", dict(self.version_notes))
@@ -265,6 +274,37 @@ def _check_suites(owner: str, suites: Mapping[str, tuple[Task, ...]]) -> None:
             f"task {task.name!r} has seeds_of {task.seeds_of!r}, which must be another task of the "
             "benchmark, with seeds of its own",
         )
+
+
+def _check_dimensions(
+    owner: str, dimensions: Mapping[str, tuple[str, str]], suites: Mapping[str, tuple[Task, ...]]
+) -> None:
+    _check(isinstance(dimensions, Mapping), owner, "dimensions must be a mapping")
+    for suite, found in dimensions.items():
+        shown = f"found {suite!r}: {reprlib.repr(found)}"
+        good = type(found) is tuple and len(found) == 2 and all(map(_is_text, found))
+        _check(good, owner, f"dimensions must be as in 'dark': ('plain', 'light'), {shown}")
+        base, change = found
+        _check(
+            suite in suites and base in suites and base not in dimensions,
+            owner,
+            f"dimensions must name suites, and unchanged ones that they were made from, {shown}",
+        )
+        _check(
+            CHANGE.fullmatch(change) is not None,
+            owner,
+            f"what was changed must be plain words of at most 40 characters, {shown}",
+        )
+        originals = [task.seeds_of for task in suites[suite]]
+        _check(
+            set(originals) <= {task.name for task in suites[base]}
+            and len(originals) == len(set(originals)),
+            owner,
+            f"each task of suite {suite!r} must name one of suite {base!r} by seeds_of, and no two "
+            "the same",
+        )
+    pairs = list(dimensions.values())
+    _check(len(set(pairs)) == len(pairs), owner, "two suites have the same entry in dimensions")
 
 
 def check_declared_conventions(owner: str, declared: object) -> None:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 import envhub
 from envhub.conventions import Convention
-from envhub.declarations import NAME
+from envhub.declarations import CHANGE, NAME
 from envhub.options import Argument, LatencyMode, Limits, SandboxKind
 from envhub.records import Count, Seconds
 from envhub.seeding import Seeding, make_seeds
@@ -39,6 +39,7 @@ MAX_EPISODES = 1_000_000
 """The episodes of a run: more would need weeks, and their plan gigabytes."""
 
 Name = Annotated[str, Meta(pattern=rf"^{NAME.pattern}\Z")]
+Change = Annotated[str, Meta(pattern=rf"^{CHANGE.pattern}\Z")]
 Positive = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Episodes = Annotated[int, Meta(ge=1, le=MAX_EPISODES)]
 Delay = Annotated[int, Meta(ge=0, le=2**31)]
@@ -236,6 +237,11 @@ class PlanInfo(Info, frozen=True, kw_only=True):
         # By it the episodes are numbered.
         Agree("resume", words="order of tasks", read=lambda of: of.order),
     ]
+    dimensions: Annotated[
+        dict[Name, tuple[Name, Change]],
+        Agree("resume", words="dimension"),
+    ] = {}
+    """Of suites that were made from others: which one, and what was changed."""
     part: bool = False
     """Whether the suites have further tasks, which the user left out."""
     episodes: Annotated[Episodes, Agree("resume", "protocol", words="--episodes")]
@@ -278,6 +284,8 @@ class PlanInfo(Info, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if set(self.order) != set(self.tasks):
             raise ValueError("The suites name other tasks than there are")
+        if not set(self.dimensions) <= set(self.suites):
+            raise ValueError("dimensions names a suite that is not there")
         if self.planned > MAX_EPISODES:
             raise ValueError(f"{self.planned:,} episodes are more than {MAX_EPISODES:,}")
 

@@ -23,6 +23,10 @@ def task(**changes):
     return Task(**{"name": "reach", "description": "reach the goal", "horizon": 10, **changes})
 
 
+DIM = task(name="reach-dim", seeds_of="reach")
+DARK = {"suites": {"all": (REACH, PUSH), "dark": (DIM,)}}
+
+
 def benchmark(**changes):
     good = {"name": "table", "make": "table.envs:make", "suites": {"all": (REACH, PUSH)}}
     return Benchmark(**{**good, **changes})
@@ -197,6 +201,35 @@ def test_allowed_benchmarks_cross_a_border(changes):
             "task 'reach' has seeds_of 'again', which must be another task",
         ),
         ({"default": ("far",)}, "default suite 'far' is not among its suites."),
+        ({"dimensions": ("all",)}, "dimensions must be a mapping."),
+        ({"dimensions": {"all": "light"}}, "as in 'dark': ('plain', 'light'), found 'all': 'lig"),
+        ({"dimensions": {"all": ("dark", 3)}}, "('plain', 'light'), found 'all': ('dark', 3)."),
+        ({"dimensions": {"all": ("dark", "light")}}, "dimensions must name suites, and unchanged "),
+        ({"dimensions": {"dark": ("all", "light")}}, "that they were made from, found 'dark': ('"),
+        ({"dimensions": {"all": ("all", "light")}}, "dimensions must name suites, and unchanged "),
+        (DARK | {"dimensions": {"dark": ("all", "<b>")}}, "at most 40 characters, found 'dark': "),
+        (
+            {
+                "suites": {"all": (REACH,), "dark": (PUSH,)},
+                "dimensions": {"dark": ("all", "light")},
+            },
+            "each task of suite 'dark' must name one of suite 'all' by seeds_of, and no two the sa",
+        ),
+        (
+            {
+                "suites": DARK["suites"]
+                | {"dark": (DIM, task(name="reach-black", seeds_of="reach"))},
+                "dimensions": {"dark": ("all", "light")},
+            },
+            "each task of suite 'dark' must name one of suite 'all' by seeds_of, and no two the sa",
+        ),
+        (
+            {
+                "suites": DARK["suites"] | {"dim": (DIM,)},
+                "dimensions": {"dark": ("all", "light"), "dim": ("all", "light")},
+            },
+            "two suites have the same entry in dimensions.",
+        ),
         ({"default": "all"}, "default must be a tuple of suites."),
         ({"default": None}, "default must be a tuple of suites."),
         ({"episodes": 0}, "episodes must be a whole number from 1 to 10000000, found 0."),

@@ -28,6 +28,7 @@ OTHER = {str: "another", int: 77, float: 7.5, dict: {"other": "sha256:9"}, list:
 OTHER_OF = {
     # Compared in the tasks that two runs have in common.
     "plan.instructions": {"elsewhere": ["Go."]},
+    "plan.dimensions": {"long": ["short", "distance"]},
     "plan.latency": {
         "mode": "wait",
         "seconds": 0.1,
@@ -68,6 +69,7 @@ def test_what_must_agree():
     assert question("protocol") == protocol
     assert question("resume") == protocol | {
         *("benchmark.env_vars", "plan.suites", "plan.max_steps", "runtime.key", "shard"),
+        "plan.dimensions",
         *(f"policy.{name}" for name in ("kind", "ref", "sha256", "imports", "args", "files")),
     }
 

@@ -12,7 +12,7 @@ from envhub.cli.options import debug_option, debugging, json_option, local_path,
 from envhub.cli.output import columns, echo_error, encodable
 from envhub.errors import ExitCode, printable
 from envhub.records import EpisodeError
-from envhub.results import table
+from envhub.results import dimensions, table
 from envhub.results.attestations import Attestation, read_attestations
 from envhub.results.baselines import Baseline, read_baselines
 from envhub.results.evidence import describe_evidence
@@ -88,6 +88,7 @@ def show_run(run: Run, *, as_json: bool) -> None:
             "line": line,
             "evidence": describe_evidence(run.run_info, summary),
             **to_json(summary),
+            "dimensions": dimensions.to_json(dimensions.compare_dimensions(run)),
             "attestations": [_attestation(each) for each in read_attestations(run.directory)],
             "baselines": [_baseline(baseline) for baseline in read_baselines(run)],
         }
@@ -95,6 +96,8 @@ def show_run(run: Run, *, as_json: bool) -> None:
         return
     click.echo(printable(header(run.run_info, summary)))
     click.echo(render(summary))
+    if changed := dimensions.render(dimensions.compare_dimensions(run), columns()):
+        click.echo(encodable(printable(f"\n{changed}")))
     for sentence in describe_evidence(run.run_info, summary):
         click.echo(f"\n{sentence}")
     for text in _first_errors(run):

@@ -34,6 +34,8 @@ class Plan:
     """Whether the suites have further tasks, which the user left out."""
     instructions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The user's own texts, by task."""
+    dimensions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Of suites that were made from others: which one, and what was changed."""
 
     latency: LatencyPlanInfo | None = None
     """How late the policy's actions are; None: the world waits for it."""
@@ -53,6 +55,7 @@ class Plan:
         """
         return PlanInfo(
             suites={suite: list(tasks) for suite, tasks in self.suites.items()},
+            dimensions=dict(self.dimensions),
             part=self.part,
             episodes=self.per_task,
             seed=self.seed,
@@ -127,6 +130,9 @@ def make_plan(
             planned.append(Episode(number, first_suite[name], name, index, of_episode, state))
     return Plan(
         suites={suite: tuple(task.name for task in listed) for suite, listed in chosen.items()},
+        dimensions={
+            suite: found for suite, found in benchmark.dimensions.items() if suite in chosen
+        },
         part=any(len(listed) < len(benchmark.suites[suite]) for suite, listed in chosen.items()),
         tasks={name: limited(task, max_steps) for name, task in tasks.items()},
         episodes=tuple(planned),

@@ -210,21 +210,54 @@ def compare(
     a, b = (run if isinstance(run, Run) else open_run(run) for run in (a, b))
     if paired:
         check_comparable(a.run_info, b.run_info, across)
-    first, second = _by_task(a), _by_task(b)
-    planned = a.run_info.plan.episodes, b.run_info.plan.episodes
-    groups = a.run_info.plan.seed_groups, b.run_info.plan.seed_groups
-    rows = [
-        row
-        for task in first
-        if task in second
-        and (row := _read_task(task, first[task], second[task], planned, paired=paired))
-    ]
-    counted = [row for row in rows if row.shown.n_a and row.shown.n_b]
-    if not counted:
+    found = compare_tasks(
+        _by_task(a),
+        _by_task(b),
+        (a.run_info.plan.episodes, b.run_info.plan.episodes),
+        (a.run_info.plan.seed_groups, b.run_info.plan.seed_groups),
+        paired=paired,
+    )
+    if found is None:
         raise UsageError(
             f"{a.directory} and {b.directory} have no episode in common whose success is known. "
             "Evaluate both policies on the same tasks."
         )
+    return found
+
+
+def compare_tasks(
+    first: Mapping[str, Sequence[EpisodeRecord]],
+    second: Mapping[str, Sequence[EpisodeRecord]],
+    planned: tuple[int, int],
+    groups: tuple[Groups, Groups],
+    *,
+    paired: bool,
+) -> Comparison | None:
+    """Compare episodes B with episodes A, task by task.
+
+    Args:
+        first: Those of A, by task.
+        second: Those of B.
+        planned: The episodes per task that there should be, of A and of B.
+        groups: The groups of tasks that share their seeds, of A and of B.
+        paired: Whether to compare the same episodes.
+
+    Returns:
+        None if no episode that both have says whether it succeeded.
+    """
+    rows = [
+        row
+        for task in first
+        if task in second
+        and (
+            row := _read_task(
+                task, _by_key(first[task]), _by_key(second[task]), planned, paired=paired
+            )
+        )
+    ]
+    counted = [row for row in rows if row.shown.n_a and row.shown.n_b]
+    if not counted:
+        return None
     compared = {row.shown.task for row in counted}
     left_out = tuple(name for name in dict.fromkeys((*first, *second)) if name not in compared)
     found = _conclude(_adjusted(counted), left_out, groups, paired=paired)
@@ -288,11 +321,15 @@ def _settled_rate(run: Run) -> float:
     return summary.overall.rate
 
 
-def _by_task(run: Run) -> dict[str, dict[_Key, EpisodeRecord]]:
-    tasks: dict[str, dict[_Key, EpisodeRecord]] = {task: {} for task in run.run_info.plan.tasks}
+def _by_task(run: Run) -> dict[str, list[EpisodeRecord]]:
+    tasks: dict[str, list[EpisodeRecord]] = {task: [] for task in run.run_info.plan.tasks}
     for record in run.records():
-        tasks[record.task][record.episode, record.seed, record.init_state] = record
+        tasks[record.task].append(record)
     return tasks
+
+
+def _by_key(records: Sequence[EpisodeRecord]) -> dict[_Key, EpisodeRecord]:
+    return {(record.episode, record.seed, record.init_state): record for record in records}
 
 
 @dataclass(frozen=True, slots=True)

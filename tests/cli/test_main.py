@@ -63,7 +63,7 @@ class TestNothingIsImported:
     def test_the_list_is_whole(self, site):
         answer = envhub("list", "--json", PYTHONPATH=str(site))
         names = [row["name"] for row in json.loads(answer.out)["benchmarks"]]
-        others = [name for name in names if name not in ("libero", "metaworld")]
+        others = [name for name in names if not name.startswith(("libero", "metaworld"))]
         assert others == [f"dummy-{n:02}" for n in range(50)]
 
     def test_importing_one_would_be_seen(self, site):

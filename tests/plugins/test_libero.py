@@ -102,7 +102,7 @@ def test_the_page_says_the_conventions():
 def test_listing_it_imports_no_simulator():
     code = """
 import sys, envhub_libero
-(benchmark,) = envhub_libero.envhub_benchmarks()
+benchmark, pro = envhub_libero.envhub_benchmarks()
 print(benchmark.name, *benchmark.default, benchmark.runtime)
 print(sorted({"numpy", "gymnasium", "mujoco", "robosuite", "libero"} & set(sys.modules)))
 """
@@ -157,7 +157,7 @@ def test_the_user_is_told_of_a_mujoco_that_draws_or_moves_differently(
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mujoco\nVersion: {mujoco}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    (benchmark,), said = envhub_libero.envhub_benchmarks(), []
+    (benchmark, _), said = envhub_libero.envhub_benchmarks(), []
     provision(PluginSource("libero"), "here", benchmark, message=said.append)
     assert said[0].startswith("Running libero in this interpreter although ")
     assert len(said) == 1 + bool(told)

@@ -41,7 +41,7 @@ OPTIONAL = {
     *(f"policy.{name}" for name in ("runtime", "processes")),
     *(f"plan.tasks.{name}.description" for name in ("near", "far")),
     *(f"conventions.{name}" for name in ("benchmark", "policy", "overridden")),
-    "plan.part",
+    *("plan.dimensions", "plan.part"),
     "plan.seeding",
     *("plan.instructions", "policy.instructions", "reproducible", "shard", "parts", "machines"),
 }

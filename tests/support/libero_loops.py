@@ -1,14 +1,16 @@
 """Episodes of LIBERO's own loop and of the plugin's envs, as lines that can be compared.
 
-    python tests/support/libero_loops.py own|ours ASSETS SIZE STEPS CHUNK,... < jobs.json
+    python tests/support/libero_loops.py own|ours[_pro] ASSETS SIZE STEPS CHUNK,... < jobs.json
 
-A job is [folder, task, [seed, ...]], and an episode's initial state has the number of its seed. All
-episodes of a job are played for each CHUNK. Each of their lines holds a digest of everything that
-the simulator's state consists of, for the first observation and each step; and where the policy
-would look, every CHUNK steps, digests of what the cameras showed and of what is drawn now.
+A job is [folder, task, [seed, ...]], and an episode's initial state has the number of its seed.
+With `_pro` the files are LIBERO-PRO's, and a task is named by its file. All episodes of a job are
+played for each CHUNK. Each of their lines holds a digest of everything that the simulator's state
+consists of, for the first observation and each step; and where the policy would look, every CHUNK
+steps, digests of what the cameras showed and of what is drawn now.
 """
 
 import hashlib
+import importlib.util
 import json
 import logging
 import os
@@ -72,10 +74,9 @@ def import_own(assets: str) -> Any:
     return OffScreenRenderEnv
 
 
-def own_files(folder: str, task: str) -> tuple[str, str]:
-    import libero.libero
-
-    place = Path(libero.libero.__file__).parent
+def own_files(folder: str, task: str, package: str = "libero") -> tuple[str, str]:
+    (place,) = importlib.util.find_spec(package).submodule_search_locations
+    place = Path(place, package)
     return (
         str(place / "bddl_files" / folder / f"{task}.bddl"),
         str(place / "init_files" / folder / f"{task}.pruned_init"),
@@ -90,9 +91,11 @@ def own_init_states(path: str) -> Any:
     return pickle.loads(zipfile.ZipFile(path).read("archive/data.pkl"))
 
 
-def own_episodes(job: list[Any], make: Any, size: int, steps: int, chunks: Any) -> Iterator[Any]:
+def own_episodes(
+    job: list[Any], make: Any, size: int, steps: int, chunks: Any, package: str
+) -> Iterator[Any]:
     folder, task, seeds = job
-    bddl, states = own_files(folder, task)
+    bddl, states = own_files(folder, task, package)
     options = {"camera_heights": size, "camera_widths": size, "camera_names": list(CAMERAS)}
     env = make(bddl_file_name=bddl, **options)
     for number, (chunk, seed) in enumerate(product(chunks, seeds)):
@@ -127,12 +130,26 @@ def own_line(env: Any, seen: Any, reward: float, success: bool, *, frames: bool)
 # The plugin's envs
 
 
-def our_episodes(job: list[Any], assets: str, size: int, steps: int, chunks: Any) -> Iterator[Any]:
-    from envhub_libero.env import make
-    from envhub_libero.tasks import suites
+def our_task(folder: str, name: str, package: str) -> tuple[Any, Any]:
+    """How its env is made, and the task."""
+    if package == "libero":
+        from envhub_libero.env import make
+        from envhub_libero.tasks import suites
 
+        return make, next(task for task in suites()[folder] if task.name == name)
+    from envhub_libero.pro_env import make as make_pro
+    from envhub_libero.pro_tasks import suites as pro_suites
+
+    tasks = (task for tasks in pro_suites().values() for task in tasks)
+    wanted = {"folder": folder, "file": name}
+    return make_pro, next(task for task in tasks if task.args == wanted)
+
+
+def our_episodes(
+    job: list[Any], assets: str, size: int, steps: int, chunks: Any, package: str
+) -> Iterator[Any]:
     folder, name, seeds = job
-    (task,) = (task for task in suites()[folder] if task.name == name)
+    make, task = our_task(folder, name, package)
     env = make(task, assets=assets, size=size)
     all_frames = env.observing
     for chunk, seed in product(chunks, seeds):
@@ -160,10 +177,11 @@ def our_line(env: Any, seen: Any, reward: float, success: bool, *, frames: bool)
 
 def episodes_of(kind: str, assets: str, size: str, steps: str, chunks: str) -> Callable[..., Any]:
     numbers = (int(size), int(steps), tuple(map(int, chunks.split(","))))
-    if kind == "ours":
-        return lambda job: our_episodes(job, assets, *numbers)
+    package = "liberopro" if kind.endswith("_pro") else "libero"
+    if kind.startswith("ours"):
+        return lambda job: our_episodes(job, assets, *numbers, package)
     make = import_own(assets)
-    return lambda job: own_episodes(job, make, *numbers)
+    return lambda job: own_episodes(job, make, *numbers, package)
 
 
 if __name__ == "__main__":

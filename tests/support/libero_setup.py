@@ -48,10 +48,10 @@ def assets() -> Path:
     return place
 
 
-def runtime() -> Interpreter:
-    """The runtime of the plugin's lock; `ENVHUB_HOME` must be that of `home()`."""
-    (benchmark,) = envhub_libero.envhub_benchmarks()
-    return provision(PluginSource("libero"), "isolated", benchmark)
+def runtime(name: str = "libero") -> Interpreter:
+    """The runtime of a benchmark's lock; `ENVHUB_HOME` must be that of `home()`."""
+    benchmarks = {benchmark.name: benchmark for benchmark in envhub_libero.envhub_benchmarks()}
+    return provision(PluginSource(name), "isolated", benchmarks[name])
 
 
 def home() -> Path:
@@ -59,9 +59,15 @@ def home() -> Path:
     return CACHE / "home"
 
 
-def python(*arguments: object, stdin: str = "", first: str = "", **variables: str) -> str:
-    """Run LIBERO's interpreter and return what it prints."""
-    interpreter = runtime()
+def python(
+    *arguments: object,
+    stdin: str = "",
+    first: str = "",
+    benchmark: str = "libero",
+    **variables: str,
+) -> str:
+    """Run the interpreter of a benchmark and return what it prints."""
+    interpreter = runtime(benchmark)
     done = subprocess.run(
         [interpreter.python, *map(str, arguments)],
         env=os.environ | variables_of(interpreter, first) | variables,
@@ -92,7 +98,9 @@ def variables_of(interpreter: Interpreter, first: str = "") -> dict[str, str]:
 
 def episodes(kind: str, jobs: list[Any], *, steps: int, chunks: str = "1") -> Any:
     """The lines of `libero_loops.py`, read."""
-    told = python(LOOPS, kind, assets(), SIZE, steps, chunks, stdin=json.dumps(jobs))
+    benchmark = "libero_pro" if kind.endswith("_pro") else "libero"
+    arguments = (LOOPS, kind, assets(), SIZE, steps, chunks)
+    told = python(*arguments, stdin=json.dumps(jobs), benchmark=benchmark)
     return [json.loads(line) for line in told.splitlines() if line.startswith("[")]
 
 

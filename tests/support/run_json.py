@@ -34,6 +34,7 @@ MANIFEST: dict[str, Any] = {
     },
     "plan": {
         "suites": {"short": ["near"], "long": ["far", "near"]},
+        "dimensions": {},
         "part": False,
         "episodes": 2,
         "seed": 0,

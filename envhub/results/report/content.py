@@ -14,6 +14,7 @@ from envhub.conventions import describe
 from envhub.records import EpisodeError, EpisodeRecord
 from envhub.results.attestations import read_attestations
 from envhub.results.baselines import read_baselines
+from envhub.results.dimensions import HOW, compare_dimensions
 from envhub.results.evidence import describe_evidence
 from envhub.results.paste import (
     describe_outlier,
@@ -63,6 +64,8 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
         "axis_place": whisker(overall),
         "line": paste_line(info, summary),
         "suites": [_suite(line, run, by_task, summary.tasks) for line in summary.suites],
+        "changes": list_changes(run),
+        "how_changed": HOW,
         "size": strip_size(info.plan.episodes),
         "bars": histogram(records, max(horizons, default=1)),
         "horizons": (min(horizons, default=0), max(horizons, default=0)),
@@ -88,6 +91,24 @@ def content(run: Run, page: Path | None = None) -> dict[str, Any]:
             "tracebacks": details.tracebacks(records, filmed),
         },
     }
+
+
+def list_changes(run: Run) -> list[dict[str, Any]]:
+    """Return suites that others were made from, each with those and what was changed."""
+    found = compare_dimensions(run)
+    return [
+        {
+            "name": base,
+            "line": line,
+            "axis": None if line is None else whisker(line),
+            "changed": [
+                {"found": each, "axis": whisker(each.line)}
+                for each in found.changed
+                if each.base == base
+            ],
+        }
+        for base, line in found.bases.items()
+    ]
 
 
 def list_videos(

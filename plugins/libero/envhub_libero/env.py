@@ -4,6 +4,7 @@ MuJoCo is imported by the first reset, OpenGL by the first frame, and neither of
 """
 
 import re
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from gymnasium import spaces
 
 from envhub import Task
 from envhub.errors import ContractError, UnknownName
-from envhub_libero.simulator import Simulator, return_memory
+from envhub_libero.simulator import Files, Simulator, find_libero, return_memory
 
 Array = np.ndarray[Any, Any]
 Observation = dict[str, Any]
@@ -59,8 +60,7 @@ def make(
         settling: The number of steps at the start of an episode until objects are at rest.
         scene_seed: Places the fixtures in every episode; None: the seed of the episode.
     """
-    _check(cameras, size, control, settling, scene_seed)
-    return Libero(task, assets, _parse_cameras(cameras), size, control, settling, scene_seed)
+    return open_task(task, find_files, assets, cameras, size, control, settling, scene_seed)
 
 
 def spaces_of(
@@ -75,6 +75,31 @@ def spaces_of(
     """Return the observation space and the action space of a task, without making its env."""
     _check(cameras, size, control, settling, scene_seed)
     return _declared_spaces(cameras, size, control)
+
+
+def open_task(
+    task: Task,
+    files: Callable[[Task], Files],
+    assets: str | None,
+    cameras: str,
+    size: int,
+    control: str,
+    settling: int,
+    scene_seed: int | None,
+) -> "Libero":
+    """Make the env of a task whose files a function finds; the rest is as for `make`."""
+    _check(cameras, size, control, settling, scene_seed)
+    frames = _parse_cameras(cameras)
+    return Libero(task, files, assets, frames, size, control, settling, scene_seed)
+
+
+def find_files(task: Task) -> Files:
+    """Return the files of one of LIBERO's own tasks."""
+    folder, libero = str(task.args["folder"]), find_libero()
+    return Files(
+        libero / "bddl_files" / folder / f"{task.name}.bddl",
+        libero / "init_files" / folder / f"{task.name}.pruned_init",
+    )
 
 
 @cache
@@ -124,6 +149,7 @@ class Libero(gym.Env[Observation, Array]):
     def __init__(
         self,
         task: Task,
+        files: Callable[[Task], Files],
         assets: str | None,
         cameras: dict[str, str],
         size: int,
@@ -137,6 +163,7 @@ class Libero(gym.Env[Observation, Array]):
         self.observing = frozenset(f"pixels/{name}" for name in cameras)
         self.task_description = task.description
         self._task = task
+        self._files = files
         self._assets = assets
         self._cameras = cameras
         self._size = size
@@ -185,9 +212,8 @@ class Libero(gym.Env[Observation, Array]):
             return_memory()
 
     def _build(self) -> Simulator:
-        folder = str(self._task.args["folder"])
-        cameras = dict.fromkeys(self._cameras.values())
-        return Simulator(folder, self._task.name, check_assets(self._assets), cameras, self._size)
+        assets, cameras = check_assets(self._assets), dict.fromkeys(self._cameras.values())
+        return Simulator(self._files(self._task), assets, cameras, self._size)
 
     def _drawing(self) -> frozenset[str]:
         return frozenset(

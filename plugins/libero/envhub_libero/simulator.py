@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,16 +32,21 @@ _GROWING = ("object_property_initializers", "visualization_sites_list")
 more random numbers than the one before, so that episodes would depend on their order."""
 
 
+class Files(NamedTuple):
+    """The files of a task."""
+
+    bddl: Path
+    states: Path
+
+
 class Simulator:
     """One task in LIBERO's `OffScreenRenderEnv`."""
 
-    def __init__(
-        self, folder: str, task: str, assets: Path, cameras: Iterable[str], size: int
-    ) -> None:
-        libero = import_libero(assets)
+    def __init__(self, files: Files, assets: Path, cameras: Iterable[str], size: int) -> None:
+        import_libero(assets)
         self._fast = not different_versions()
-        self._states = read_init_states(libero / "init_files" / folder / f"{task}.pruned_init")
-        self._env = _build(libero / "bddl_files" / folder / f"{task}.bddl", {
+        self._states = read_init_states(files.states)
+        self._env = _build(files.bddl, {
             "camera_names": list(cameras),
             "camera_heights": size,
             "camera_widths": size,
@@ -122,8 +127,22 @@ def return_memory() -> None:
         trim(0)
 
 
-def import_libero(assets: Path) -> Path:
-    """Import LIBERO without prompts, downloads or OpenGL; return the directory of its data.
+def find_libero() -> Path:
+    """Return the directory of LIBERO's data, without importing it.
+
+    Raises:
+        ContractError: LIBERO is not installed.
+    """
+    found = importlib.util.find_spec("libero")
+    if found is None or importlib.util.find_spec("robosuite") is None:
+        raise ContractError(
+            "LIBERO is not installed in this interpreter. Run with --runtime isolated."
+        )
+    return Path(next(iter(found.submodule_search_locations or [""])), "libero")
+
+
+def import_libero(assets: Path) -> None:
+    """Import LIBERO without prompts, downloads or OpenGL.
 
     Args:
         assets: The directory of LIBERO's meshes and textures.
@@ -131,13 +150,7 @@ def import_libero(assets: Path) -> Path:
     Raises:
         ContractError: LIBERO is not installed, or was imported with other assets.
     """
-    found = importlib.util.find_spec("libero")
-    if found is None or importlib.util.find_spec("robosuite") is None:
-        raise ContractError(
-            "LIBERO is not installed in this interpreter. Run with --runtime isolated."
-        )
-    folder = Path(next(iter(found.submodule_search_locations or [""])), "libero")
-    _write_config(folder)
+    _write_config(find_libero())
     import libero.libero as package
 
     if package._assets_path_cache not in (None, str(assets)):
@@ -154,7 +167,6 @@ def import_libero(assets: Path) -> Path:
         _import_robosuite()
     with _without_log_file():
         importlib.import_module("libero.libero.envs")
-    return folder
 
 
 @contextmanager
