@@ -9,10 +9,6 @@ from typing import Any, ClassVar, get_args
 import click
 
 from envhub.arguments import MAX_PROCESSES
-from envhub.cli.experiment import evaluate_experiment, is_asked
-from envhub.cli.filming import film
-from envhub.cli.latencies import play_latencies, show_latencies
-from envhub.cli.live import page_beside
 from envhub.cli.options import (
     GroupedCommand,
     RenamedOption,
@@ -33,22 +29,17 @@ from envhub.cli.show import check_requirements, show_run
 from envhub.config import read_setting
 from envhub.declarations import MAX_HORIZON
 from envhub.errors import ExitCode, UsageError
-from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.request import EvalRequest
-from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.run import continue_run, resume_run, start_run, tell_end
 from envhub.evaluation.shard import parse_shard
 from envhub.options import PolicyOptions, Processes, SourceOptions
 from envhub.plugins import Plugins
 from envhub.policies.find import read_policy
 from envhub.results.baselines import parse_baselines
-from envhub.results.pictures import check_encoder
-from envhub.results.report.page import report
 from envhub.results.require import Requirement
 from envhub.results.run import Run
-from envhub.results.videos import first_episodes
 from envhub.seeding import Seeding
 
 
@@ -260,26 +251,19 @@ def command(
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     observers = Plugins()
     observers.load_loggers(name for name in loggers if name != "none")
-    if is_asked(ref, resume):
+    if _is_experiment(ref, resume):
+        from envhub.cli.experiment import evaluate_experiment  # what few runs need comes late
+
         context.with_resource(signals_like_ctrl_c())
         evaluate_experiment(
-            context,
-            ref,
-            resume=resume,
-            continuing=continuing,
-            out=request_options["out"],
-            workers=workers,
-            quiet=quiet,
-            as_json=as_json,
-            options=options,
-            dry_run=dry_run,
-            watch=watch,
-            observers=observers,
+            context, ref, resume, workers=workers, options=options, observers=observers
         )
         return
     _refuse_dry_run(dry_run)
     watcher = make_watcher(quiet=quiet)
     if videos is not None:
+        from envhub.results.pictures import check_encoder
+
         check_encoder()  # before what takes long
     context.with_resource(signals_like_ctrl_c())
     if watch:
@@ -318,7 +302,9 @@ def command(
                 return
             run = _start(request, watcher, continuing=continuing)
             _tell_end_at_last(context, run, observers, watcher)
-            if not watcher.interrupted:
+            if request.baselines and not watcher.interrupted:
+                from envhub.evaluation.baselines import play_baselines
+
                 watcher.finish()
                 play_baselines(request, run, lambda name: _watch_baseline(name, quiet=quiet))
     except KeyboardInterrupt:
@@ -332,15 +318,28 @@ def command(
         _show_resume(watcher)
         context.exit(ExitCode.INTERRUPTED)
     if videos is not None:
-        rerun_options = RerunOptions("replay", ref, request_options["env_args"], workers, options)
+        from envhub.cli.filming import film
+        from envhub.evaluation.rerun import RerunOptions
+        from envhub.results.report.page import report
+        from envhub.results.videos import first_episodes
+
+        again = RerunOptions("replay", ref, request_options["env_args"], workers, options)
         try:
-            film(run, first_episodes(run, videos), rerun_options, quiet=quiet or as_json)
+            film(run, first_episodes(run, videos), again, quiet=quiet or as_json)
         except KeyboardInterrupt:
             context.exit(ExitCode.INTERRUPTED)
         watcher.message(f"Report: {report(run).resolve()}")
     check_requirements(requirements, run)
     if any(record.status != "ok" for record in run.records()):
         context.exit(ExitCode.FOUND)
+
+
+def _is_experiment(ref: str | None, resume: Path | None) -> bool:
+    if resume is None:
+        return ref is not None and ref.endswith(".toml")
+    from envhub.results.experiment import is_experiment
+
+    return is_experiment(resume)
 
 
 def _sweep(
@@ -351,6 +350,8 @@ def _sweep(
     continuing: bool,
 ) -> None:
     """Play several latencies; each is a run, and their table is the result."""
+    from envhub.cli.latencies import play_latencies, show_latencies
+
     quiet, as_json = context.params["quiet"], context.params["as_json"]
     if context.params["videos"] is not None or request.requirements:
         option = "--require" if request.requirements else "--video"
@@ -424,6 +425,8 @@ def _tell_end_at_last(
 
 def _add_page(context: click.Context, watcher: Watcher) -> None:
     """Have a page served from the moment the run begins to the end of the command."""
+    from envhub.cli.live import page_beside
+
     pages = context.with_resource(ExitStack())
     watcher.on_start = lambda place: pages.enter_context(page_beside(place, watcher.message))
 

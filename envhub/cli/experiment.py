@@ -27,7 +27,6 @@ from envhub.records import EpisodeRecord
 from envhub.results.experiment import (
     Cell,
     Experiment,
-    is_experiment,
     open_experiment,
     read_experiment_file,
 )
@@ -42,26 +41,13 @@ _ALLOWED = {
 _LINE_EVERY = 10.0
 
 
-def is_asked(ref: str | None, resume: Path | None) -> bool:
-    """Whether an experiment is meant, and no run."""
-    if resume is not None:
-        return is_experiment(resume)
-    return ref is not None and ref.endswith(".toml")
-
-
 def evaluate_experiment(
     context: click.Context,
     ref: str | None,
-    *,
     resume: Path | None,
-    continuing: bool,
-    out: Path | None,
+    *,
     workers: int | None,
-    quiet: bool,
-    as_json: bool,
     options: SourceOptions,
-    dry_run: bool,
-    watch: bool,
     observers: Plugins,
 ) -> None:
     """Play an experiment, and print its matrix; or say what it would take.
@@ -70,12 +56,14 @@ def evaluate_experiment(
         UsageError: The file describes no experiment, or an option belongs in it.
     """
     _refuse_options(context)
-    if dry_run:
+    params = context.params
+    quiet, as_json = params["quiet"], params["as_json"]
+    if params["dry_run"]:
         _foresee(context, ref, resume, workers, options, quiet=quiet, as_json=as_json)
         return
-    experiment = _open(ref, resume, out, continuing=continuing)
+    experiment = _open(ref, resume, params["out"], continuing=params["continuing"])
     onlooker = Watcher(experiment, quiet=quiet)
-    if watch:
+    if params["watch"]:
         pages = context.with_resource(ExitStack())
         page = page_beside(experiment.directory, lambda text: onlooker.message(None, text))
         onlooker.on_start = lambda: pages.enter_context(page)

@@ -16,7 +16,6 @@ from envhub.results import dimensions, table
 from envhub.results.attestations import Attestation, read_attestations
 from envhub.results.baselines import Baseline, read_baselines
 from envhub.results.evidence import describe_evidence
-from envhub.results.experiment_text import write_toml
 from envhub.results.paste import (
     describe_overridden,
     describe_parts,
@@ -51,6 +50,8 @@ def command(
         envhub show result --toml > experiment.toml
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if toml:
+        from envhub.results.experiment_text import write_toml
+
         click.echo(write_toml(open_run(directory).run_info))
         return
     run = open_run(directory).keep_records()

@@ -14,7 +14,6 @@ from packaging.requirements import Requirement
 from envhub.errors import RuntimeUnavailable, UsageError
 from envhub.run_info import PolicyRuntimeInfo
 from envhub.runtime.installed import unmet_requirements, worker_needs
-from envhub.runtime.own_packages import copy_packages
 from envhub.runtime.provision import build
 from envhub.runtime.pythons import (
     Python,
@@ -140,6 +139,8 @@ def _named(python: Python, requires: Sequence[str], packages: Sequence[str]) -> 
             f"Run: {shlex.join([python.executable, '-m', 'pip', 'install', *texts])}",
             requirement=texts[0],
         )
+    from envhub.runtime.own_packages import copy_packages
+
     interpreter = Interpreter("named", python.executable, None, copy_packages(packages))
     return PolicyRuntime(interpreter, python.version, _recorded(python.packages))
 

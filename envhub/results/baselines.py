@@ -3,11 +3,14 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envhub.errors import UsageError
-from envhub.results.compare import Verdict, compare
 from envhub.results.run import Run, open_run
 from envhub.results.summary import Line
+
+if TYPE_CHECKING:  # most runs have no baselines
+    from envhub.results.compare import Verdict
 
 FOLDERS = ("baselines", "controls")
 """The folder of baselines in a run's directory, and its name before; both are read."""
@@ -22,7 +25,7 @@ class Baseline:
 
     name: str
     overall: Line
-    verdict: Verdict | None
+    verdict: "Verdict | None"
     """What the run's policy is shown to be, compared with it; None if they cannot be compared."""
     words: str
     """How much the run's policy differs from it; or why they cannot be compared."""
@@ -82,6 +85,8 @@ def read_baselines(run: Run) -> list[Baseline]:
 
 
 def _baseline(name: str, baseline: Run, run: Run) -> Baseline:
+    from envhub.results.compare import compare
+
     overall = baseline.summary().overall
     try:
         found = compare(baseline, run)

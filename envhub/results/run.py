@@ -7,7 +7,6 @@ from typing import Any
 
 from envhub.records import EpisodeRecord
 from envhub.results.journal import PlannedEpisodes, read_records, read_run
-from envhub.results.notebook import to_html, to_pandas
 from envhub.results.schema import parse_run
 from envhub.results.summary import Summary, settle, summarize
 from envhub.run_info import RunInfo
@@ -75,6 +74,8 @@ class Run:
         Its columns are the fields of a record; those of its error are `error_where`, `error_type`,
         `error_message` and `error_step`.
         """
+        from envhub.results.notebook import to_pandas  # few runs are shown in a notebook
+
         return to_pandas(self)
 
     def __repr__(self) -> str:
@@ -84,6 +85,8 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
+        from envhub.results.notebook import to_html
+
         return to_html(self.keep_records())
 
 

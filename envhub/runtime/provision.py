@@ -15,7 +15,6 @@ from envhub.declarations import Benchmark
 from envhub.discovery import chosen, find
 from envhub.errors import ContractError, SourceCorrupt, UnknownName, UsageError
 from envhub.options import RUNTIMES, RecordedRuntime, RuntimeChoice
-from envhub.sources.lock import locked_pins
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import HERE, FileSource, Interpreter, Origin, PluginSource, Source
 
@@ -194,6 +193,8 @@ def _required(
 ) -> "tuple[Requirements, Pins | None]":
     declared, pins = requirements_of(source, benchmark, choice)
     if locked and isinstance(source, FileSource) and source.origin is not None:
+        from envhub.sources.lock import locked_pins
+
         lines = locked_pins(source.origin.repo)
         if lines:
             from envhub.runtime.pins import parse_pins

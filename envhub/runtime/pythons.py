@@ -21,8 +21,6 @@ from packaging.specifiers import SpecifierSet
 from envhub import process
 from envhub.errors import RuntimeUnavailable, UsageError
 from envhub.files import expand_home
-from envhub.runtime.uv import find_uv
-from envhub.runtime.uv_settings import uv_variables
 from envhub.sandbox.variables import user_variables
 
 OLDEST = "3.11"
@@ -151,6 +149,9 @@ def find_python(specifier: str, name: str) -> Python:
     Raises:
         RuntimeUnavailable: None is installed.
     """
+    from envhub.runtime.uv import find_uv  # few runs look for another Python
+    from envhub.runtime.uv_settings import uv_variables
+
     command = [str(find_uv()), "python", "find", "--no-project", "--system", specifier]
     done = process.run(command, timeout=_ANSWER, env=uv_variables(), cwd=Path("/"))
     path = done.stdout.strip() if done and not done.code else ""

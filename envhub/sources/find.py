@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envhub.discovery import find, installed
 from envhub.errors import InvalidReference, RemoteCodeRefused, UnknownName, UsageError
@@ -11,12 +12,10 @@ from envhub.files import expand_home
 from envhub.options import SourceOptions
 from envhub.refs import HubRef, NameRef, PathRef, Reference, parse
 from envhub.sandbox.choose import choose, confine_foreign
-from envhub.sources.download import OnProgress
-from envhub.sources.fetch import leads_to, obtain, resolve
-from envhub.sources.hub import Hub, endpoint
-from envhub.sources.lock import check_lock
-from envhub.sources.trust import Ledger, Refused, decide, refusal
 from envhub.types import FileSource, Origin, PluginSource, Source
+
+if TYPE_CHECKING:
+    from envhub.sources.download import OnProgress
 
 _MAX_FILE = 16 * 2**20
 """Bytes of a Python file that is loaded; larger ones are data with a wrong name."""
@@ -27,7 +26,7 @@ def find_source(
     options: SourceOptions | None = None,
     *,
     message: Callable[[str], None] = lambda _: None,
-    on_progress: OnProgress = lambda *_: None,
+    on_progress: "OnProgress" = lambda *_: None,
 ) -> Source:
     """Return the source that a reference names; files of the Hub are fetched if they are trusted.
 
@@ -107,8 +106,14 @@ def _find_on_hub(
     ref: HubRef,
     options: SourceOptions,
     message: Callable[[str], None],
-    on_progress: OnProgress,
+    on_progress: "OnProgress",
 ) -> FileSource:
+    # The code about the Hub is not for runs of local code.
+    from envhub.sources.fetch import leads_to, obtain, resolve
+    from envhub.sources.hub import Hub, endpoint
+    from envhub.sources.lock import check_lock
+    from envhub.sources.trust import Ledger, Refused, decide, refusal
+
     decision = decide(
         ref,
         endpoint(),
