@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from envhub.cli.hub_facts import packages_text
 from envhub.cli.options import debug_option, local_path, message, show_download
-from envhub.cli.package_facts import packages_text
 from envhub.errors import UsageError
 from envhub.refs import HubRef, parse
 from envhub.runtime.index import describe_packages

@@ -15,8 +15,8 @@ from envhub.records import EpisodeError
 from envhub.results import dimensions, table
 from envhub.results.attestations import Attestation, read_attestations
 from envhub.results.baselines import Baseline, read_baselines
-from envhub.results.evidence import describe_evidence
 from envhub.results.paste import (
+    describe_evidence,
     describe_overridden,
     describe_parts,
     describe_told,
@@ -50,7 +50,7 @@ def command(
         envhub show result --toml > experiment.toml
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if toml:
-        from envhub.results.experiment_text import write_toml
+        from envhub.results.repeat import write_toml
 
         click.echo(write_toml(open_run(directory).run_info))
         return

@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from envhub.evaluation.outcome import Outcome
 from envhub.records import EpisodeRecord
 from envhub.results import format1
 from envhub.results.arrays import Arrays
-from envhub.results.former import former_summary, is_former
 from envhub.results.journal import parse_json, read_json, read_lines
 from envhub.results.run import Run
-from envhub.results.summary import to_json
+from envhub.results.statistics import tasks_like_these
+from envhub.results.summary import Line, summarize, to_json
 from envhub.run_info import TaskInfo, hash_protocol
 from envhub.wire.first_observation import hash_state
 from envhub.wire.values import Array
@@ -152,3 +153,37 @@ def _summary(run: Run) -> Iterator[str]:
         ]
         where = f" in {', '.join(parts)}" if parts else ""
         yield f"summary.json is not what the records give{where}."
+
+
+def is_former(content: object) -> bool:
+    """Whether the content of a `summary.json` was written then."""
+    overall = content.get("overall") if isinstance(content, dict) else None
+    return isinstance(overall, dict) and "n_distinct" not in overall
+
+
+def former_summary(
+    records: Iterable[EpisodeRecord], suites: Mapping[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Return the content that `summary.json` had then."""
+    unhashed = [replace(record, first_observation=None) for record in records]
+    summary = summarize(unhashed, suites)
+    by_task = {line.task: line for line in summary.tasks if line.task is not None}
+    averages = [
+        _as_then(line, [by_task[task] for task in dict.fromkeys(suites[str(line.suite)])])
+        for line in summary.suites
+    ]
+    overall = _as_then(summary.overall, list(summary.tasks))
+    content: dict[str, Any] = to_json(replace(summary, suites=tuple(averages), overall=overall))
+    for line in (*content["tasks"], *content["suites"], content["overall"]):
+        del line["n_distinct"]
+    return content
+
+
+def _as_then(line: Line, tasks: Sequence[Line]) -> Line:
+    tallies = [(task.successes, task.n) for task in tasks if task.successes is not None]
+    alike = tasks_like_these(tallies, bounded=False) if tallies else None
+    return replace(
+        line,
+        ci_low_tasks=alike.low if alike else None,
+        ci_high_tasks=alike.high if alike else None,
+    )

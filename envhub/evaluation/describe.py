@@ -14,7 +14,7 @@ from envhub.discovery import chosen
 from envhub.evaluation.request import EvalRequest
 from envhub.host.loading import LoadedWorker
 from envhub.machine.facts import describe_host
-from envhub.machine.gl_devices import used_devices
+from envhub.machine.gpus import used_devices
 from envhub.run_info import (
     WORKER,
     BenchmarkInfo,

@@ -21,7 +21,7 @@ from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.machine import resources
-from envhub.machine.cuda_devices import policy_devices
+from envhub.machine.gpus import policy_devices
 from envhub.offline import Missing, is_offline
 from envhub.policies.find import find_policy
 from envhub.policies.interpreter import AskedInterpreter, PolicyRuntime

@@ -8,10 +8,9 @@ import time
 from collections.abc import Sequence
 
 from envhub.errors import RunAborted
-from envhub.evaluation.agreement import Agreement, agree, remark_on
+from envhub.evaluation.agreement import Agreement, OutlierLog, agree, remark_on
 from envhub.evaluation.events import ActionsReady, Event
 from envhub.evaluation.job import Job
-from envhub.evaluation.outliers import OutlierLog
 from envhub.evaluation.pacing import OneRowCalls
 from envhub.evaluation.policy_runners import (
     PolicyRunner,

@@ -15,11 +15,11 @@ from envhub.evaluation.judge import (
     ORDER,
     Verdict,
     VerdictName,
+    compare_machines,
     find_denied_repeats,
     judge,
     judge_actions,
 )
-from envhub.evaluation.machines import compare_machines
 from envhub.evaluation.recorded import check_policy_is_named
 from envhub.evaluation.request import Watcher
 from envhub.evaluation.rerun import Playback, Rerun, RerunOptions, check_seal, prepare_rerun
@@ -27,13 +27,12 @@ from envhub.evaluation.run import play
 from envhub.records import EpisodeRecord
 from envhub.results.arrays import Arrays, read_arrays
 from envhub.results.baselines import baseline_directory, baseline_names
-from envhub.results.columns import column_means, find_columns
 from envhub.results.journal import check_directory
 from envhub.results.paired import exact_conditional, permute
 from envhub.results.reproduction import Reproduction, judge_claim
 from envhub.results.run import Run, open_run
 from envhub.results.seal import is_sealed
-from envhub.results.statistics import Sample, most_false
+from envhub.results.statistics import Sample, column_means, find_columns, most_false
 from envhub.results.summary import summarize
 from envhub.run_info import MAX_EPISODES, RunInfo
 from envhub.wire.values import Array

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import envhub
-from envhub.machine.cuda_devices import VISIBLE
 from envhub.machine.gl_choice import gl_variables
-from envhub.machine.gl_devices import next_device
+from envhub.machine.gpus import VISIBLE, next_device
 from envhub.process import Child, spawn
 from envhub.runtime.compiled import compiled_functions, is_private
 from envhub.sandbox.choose import command, protect

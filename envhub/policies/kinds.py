@@ -22,7 +22,6 @@ from envhub.declarations import Benchmark
 from envhub.discovery import find
 from envhub.errors import UsageError
 from envhub.options import Argument
-from envhub.policies.argument_files import hash_named_files
 from envhub.policies.interpreter import (
     AskedInterpreter,
     PolicyRuntime,
@@ -34,7 +33,7 @@ from envhub.policies.providers import ask_provider, find_provider
 from envhub.refs import PathRef
 from envhub.run_info import PolicyInfo, ProvidedInfo
 from envhub.sources.find import locate
-from envhub.sources.fingerprint import hash_file
+from envhub.sources.fingerprint import hash_file, hash_named_files
 from envhub.sources.siblings import hash_siblings
 from envhub.types import FileSource, PolicySource, Source, confinement_of
 

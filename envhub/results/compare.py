@@ -8,7 +8,6 @@ from typing import Literal
 
 from envhub.errors import UsageError
 from envhub.records import EpisodeRecord
-from envhub.results.columns import Groups, column_means, column_sums, find_columns
 from envhub.results.comparable import check_comparable
 from envhub.results.paired import (
     Pairs,
@@ -24,6 +23,7 @@ from envhub.results.paired import (
     welch,
 )
 from envhub.results.run import Run, open_run
+from envhub.results.statistics import Groups, column_means, column_sums, find_columns
 from envhub.results.summary import repeat_key
 from envhub.text import pluralize
 

@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from envhub.errors import UsageError
-from envhub.results.evidence import describe_evidence
 from envhub.results.journal import record_to_json
-from envhub.results.paste import header, paste_line
+from envhub.results.paste import describe_evidence, header, paste_line
 
 if TYPE_CHECKING:
     from envhub.results.run import Run

@@ -6,8 +6,15 @@ from math import isfinite
 from statistics import mean
 
 from envhub.records import EpisodeRecord
-from envhub.results.columns import Groups, find_columns
-from envhub.results.statistics import Counted, Sample, stratified, tasks_like_these, wilson
+from envhub.results.statistics import (
+    Counted,
+    Groups,
+    Sample,
+    find_columns,
+    stratified,
+    tasks_like_these,
+    wilson,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib import metadata, util
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from envhub.discovery import FINDERS, Installed, find
 from envhub.errors import UsageError
+from envhub.options import Argument
 from envhub.types import FileSource, Origin, PluginSource, Source
 
 _MAX_FILES = 5000
@@ -129,3 +130,35 @@ def _editable(package: str) -> dict[str, str]:
         for name, digest in hash_directory(Path(folder)).items()
         if name.endswith(".py")
     }
+
+
+def hash_named_files(args: Mapping[str, Argument], directory: Path) -> dict[str, str]:
+    """Return the hashes of the files that arguments name, by the argument or its part.
+
+    Args:
+        args: The arguments.
+        directory: Where relative paths begin.
+    """
+    texts = {where: text for key, value in args.items() for where, text in _texts(value, key)}
+    paths = {where: directory / text for where, text in texts.items()}
+    return {where: hash_file(path) for where, path in paths.items() if _is_file(path)}
+
+
+def _texts(value: Argument, where: str) -> Iterator[tuple[str, str]]:
+    """Yield the texts in an argument, each after its place, such as `weights[0]`."""
+    match value:
+        case str():
+            yield where, value
+        case list():
+            for index, item in enumerate(value):
+                yield from _texts(item, f"{where}[{index}]")
+        case dict():
+            for key, item in value.items():
+                yield from _texts(item, f"{where}.{key}")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long for a path, or with a null character in it
+        return False

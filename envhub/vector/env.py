@@ -13,15 +13,14 @@ from envhub.host.loading import LazySpec
 from envhub.host.remote import RemoteEnv
 from envhub.text import pluralize
 from envhub.types import WorkerSpec
-from envhub.vector.arguments import as_numpy, fits, split_actions, split_options, split_seed
-from envhub.vector.batches import copied
-from envhub.vector.clock import EpisodeClock
+from envhub.vector.batches import as_numpy, copied, fits, split_actions, split_options, split_seed
 from envhub.vector.pool import Shown, WorkerPool, as_answers, as_attribute_error
 from envhub.vector.rules import (
     HORIZON,
     INIT_STATE,
     INSTRUCTION,
     PLAIN,
+    EpisodeClock,
     InitStates,
     Rules,
     check_chosen,

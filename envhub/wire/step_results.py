@@ -1,11 +1,12 @@
 """Reading a step's success and numbers, in a worker and in the host alike."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from envhub.errors import ContractError
+from envhub.wire.messages import TraceStep
 
 
 def success_of(info: Any) -> bool | None:
@@ -38,3 +39,15 @@ def number_of(value: Any) -> float | None:
     except (TypeError, ValueError):  # e.g. a list whose rows differ in length
         return None
     return array.item() if array.size == 1 and array.dtype.kind in "biuf" else None
+
+
+def first_difference(one: Sequence[TraceStep], other: Sequence[TraceStep]) -> str | None:
+    """Say in what two episodes differ first, and at which step; None if they do not."""
+    for step, (left, right) in enumerate(zip(one, other, strict=False)):
+        parts = sorted(part for part in left | right if left.get(part) != right.get(part))
+        if parts:
+            when = "at reset" if step == 0 else f"at step {step - 1}"
+            return f"{', '.join(part or 'the observation' for part in parts)} {when}"
+    if len(one) != len(other):
+        return f"the number of steps, {len(one) - 1} and {len(other) - 1}"
+    return None

@@ -1,11 +1,14 @@
-"""Calling a foreign env, and checking what it returns. Runs in the worker."""
+"""Calling a foreign env with the seeds of its process, and checking what it returns."""
 
+import random
+import sys
 from typing import Any
+
+import numpy as np
 
 from envhub.errors import ContractError
 from envhub.wire.normalize import AnyEnv
 from envhub.wire.step_results import number_of
-from envhub.worker.randomness import seed_shared_generators
 
 
 def take_reset(env: AnyEnv, seed: int | None, options: Any) -> tuple[Any, Any]:
@@ -47,3 +50,17 @@ def step_result_of(reward: Any, terminated: Any, truncated: Any) -> tuple[float,
             f"{reward!r}, {terminated!r}, {truncated!r}."
         )
     return float(number), bool(flags[0]), bool(flags[1])
+
+
+def seed_shared_generators(seed: int) -> None:
+    """Seed `random`, `numpy.random` and torch, which is only seeded if it is imported already.
+
+    Many envs draw from them and not from their own `np_random`: their episodes would depend on
+    whatever ran in the worker before.
+    """
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch: Any = sys.modules.get("torch")
+    # A module that is being imported, or one of the benchmark's own, may lack the function.
+    if hasattr(torch, "manual_seed"):
+        torch.manual_seed(seed % 2**63)

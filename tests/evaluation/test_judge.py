@@ -4,9 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as changed
 from support.manifests import record as written
 
-from envhub.evaluation.judge import AGAIN, BEGINS_OTHERWISE, find_denied_repeats, judge
+from envhub.evaluation.judge import (
+    AGAIN,
+    BEGINS_OTHERWISE,
+    compare_machines,
+    find_denied_repeats,
+    judge,
+)
 from envhub.records import EpisodeError
 from envhub.results.arrays import STEP
 from envhub.results.journal import record_from_json
@@ -104,3 +111,18 @@ def test_an_error_before_the_first_step():
     assert judge(recorded, altered(**failed(count=0)), None, None).reason == AGAIN
     found = judge(recorded, altered(), None, steps(1, 2, 3))
     assert found.reason == "the error did not occur again"
+
+
+def test_how_machines_differ(run):
+    info = run.run_info
+    here = changed(
+        info,
+        machine=changed(info.machine, libc="glibc 9.9", gl=None),
+        runtime=changed(info.runtime, packages={"numpy": "0.1"}, python="3.9.9"),
+    )
+    said = list(compare_machines(info, here))
+    assert said[0] == f"libc {info.machine.libc} recorded, glibc 9.9 here"
+    assert said[-1].startswith("Python ")
+    assert any(text.startswith("numpy ") and text.endswith("0.1 here") for text in said)
+    assert list(compare_machines(info, info)) == []
+    assert "does not say" in next(iter(compare_machines(changed(info, machine=None), info)))

@@ -24,7 +24,6 @@ from scipy.special import ndtri
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from envhub.results.columns import find_columns
 from envhub.results.paired import (
     Pairs,
     difference_interval,
@@ -32,6 +31,7 @@ from envhub.results.paired import (
     flip_signs,
     mcnemar,
 )
+from envhub.results.statistics import find_columns
 
 DESIGNS = [(1, 50), (5, 10), (10, 10), (10, 50), (50, 10)]
 """Tasks, and episodes per task."""

@@ -18,8 +18,7 @@ from measure import report
 from scipy.special import ndtri
 from scipy.stats import t as student
 
-from envhub.results.columns import find_columns
-from envhub.results.statistics import stratified, tasks_like_these
+from envhub.results.statistics import find_columns, stratified, tasks_like_these
 
 DESIGNS = [(1, 50), (3, 20), (10, 5), (10, 10), (10, 50), (50, 10), (40, 50), (130, 50)]
 """Tasks, and episodes per task."""

@@ -11,7 +11,7 @@ from envhub.errors import ExitCode, UnknownName, UsageError
 from envhub.refs import PathRef
 from envhub.sources import fingerprint
 from envhub.sources.find import locate
-from envhub.sources.fingerprint import hash_directory, hash_file, identify
+from envhub.sources.fingerprint import hash_directory, hash_file, hash_named_files, identify
 from envhub.types import PluginSource
 
 
@@ -133,3 +133,18 @@ def test_a_plugin_that_is_installed_editable(tmp_path, monkeypatch, found_by):
     assert before == {"toy_in_progress/__init__.py": hash_file(code)}
     code.write_text("changed")
     assert identify(PluginSource("toy"))["files"] != before
+
+
+def test_files_are_hashed_also_in_lists(tmp_path):
+    file = tmp_path / "weights"
+    file.write_text("1")
+    args = {"a": str(file), "b": [3, str(file)], "c": {"d": [str(file)], "e": "no file"}}
+    hashes = hash_named_files(args, tmp_path)
+    assert list(hashes) == ["a", "b[1]", "c.d[0]"]
+    assert len(set(hashes.values())) == 1
+
+
+def test_relative_paths_begin_in_the_directory(tmp_path):
+    (tmp_path / "weights").write_text("1")
+    assert list(hash_named_files({"a": "weights", "b": "\0", "c": "x" * 5000}, tmp_path)) == ["a"]
+    assert hash_named_files({"a": "weights"}, tmp_path / "elsewhere") == {}

@@ -242,7 +242,7 @@ REMOVALS = {
         "sources/http.py", "        if origin_of(url) != origin_of(target):", "        if False:"
     ),
     "names": edit(
-        "sources/paths.py", "        problem = _find_problem(path)", '        problem = ""'
+        "sources/fetch.py", "        problem = _find_problem(path)", '        problem = ""'
     ),
     "caches": Removal(seams=(Seam("envhub.directories.is_whole", _is_there),)),
     "checkpoints": Removal(seams=(Seam("envhub_lerobot.reading.check_steps", _accept),)),

@@ -15,8 +15,8 @@ from envhub.records import EpisodeError, EpisodeRecord
 from envhub.results.attestations import read_attestations
 from envhub.results.baselines import read_baselines
 from envhub.results.dimensions import HOW, compare_dimensions
-from envhub.results.evidence import describe_evidence
 from envhub.results.paste import (
+    describe_evidence,
     describe_outlier,
     describe_overridden,
     describe_policy,

@@ -10,13 +10,11 @@ from envhub.errors import ContractError
 from envhub.wire.messages import TraceStep
 from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import leaves
-from envhub.wire.step_results import success_of
-from envhub.wire.traces import first_difference
+from envhub.wire.step_results import first_difference, success_of
 from envhub.worker.check.notes import Notes
 from envhub.worker.check.subject import Subject
-from envhub.worker.envcalls import take_reset, take_step
+from envhub.worker.envcalls import seed_shared_generators, take_reset, take_step
 from envhub.worker.leaves import observers, readers
-from envhub.worker.randomness import seed_shared_generators
 
 OUTCOME = "reward, flags or success"
 Trace = list[TraceStep]

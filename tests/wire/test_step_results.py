@@ -2,7 +2,7 @@
 
 import pytest
 
-from envhub.wire.traces import first_difference
+from envhub.wire.step_results import first_difference
 
 ONE = [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
 
