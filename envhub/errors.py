@@ -225,18 +225,26 @@ class RuntimeUnavailable(EnvHubError):
     Attributes:
         requirement: The one that is not available, where that is known.
         said: The last lines of the tool that was to build it.
+        refused: Whether that tool found that these packages cannot be installed.
     """
 
     exit_code = ExitCode.RUNTIME
 
     def __init__(
-        self, problem: str, advice: str, *, requirement: str | None = None, said: str = ""
+        self,
+        problem: str,
+        advice: str,
+        *,
+        requirement: str | None = None,
+        said: str = "",
+        refused: bool = False,
     ) -> None:
         said = printable(said).strip()
         quoted = f"\nuv said:\n{_indent(said)}\n" if said else " "
         super().__init__(f"{printable(problem)}{quoted}{printable(advice)}")
         self.requirement = requirement
         self.said = said
+        self.refused = refused
 
 
 class ContractError(EnvHubError):

@@ -137,6 +137,8 @@ def _place(leaves: Mapping[_Path, Any], *, rows: int | None) -> list[_Leaf]:
     placed = []
     for path, value in leaves.items():
         kind, keys = _name(path or _bare_path(value, rows), state)
+        if kind not in ("image", "state") and _is_picture(value, rows):
+            kind, keys = "image", keys if path[0].startswith(_NAMED) else (_image_key(path),)
         owner = path[: len(path) - len(keys) + 1]
         if owners.setdefault(keys[0], owner) != owner:
             found = f"found {_show(owners[keys[0]])!r}, which is called {keys[0]!r} as well"
@@ -155,9 +157,21 @@ def _isaaclab_state(paths: Iterable[_Path]) -> _Path | None:
 
 def _bare_path(value: Any, rows: int | None) -> _Path:
     """Return the key that an observation without keys would have in a mapping."""
+    return ("pixels",) if _has_rank_of_picture(value, rows) else ("agent_pos",)
+
+
+def _has_rank_of_picture(value: Any, rows: int | None) -> bool:
     shape = value.shape or ()
-    rank = len(shape) - (shape[:1] == (rows,))
-    return ("pixels",) if rank == 3 and value.dtype == np.uint8 else ("agent_pos",)
+    return len(shape) - (shape[:1] == (rows,)) == 3 and value.dtype == np.uint8
+
+
+def _is_picture(value: Any, rows: int | None) -> bool:
+    """Whether an array can only be a picture, or pictures, whatever its name."""
+    return _has_rank_of_picture(value, rows) and value.shape[-1] == 3
+
+
+def _image_key(path: _Path) -> str:
+    return ".".join(("observation.images", *path))
 
 
 def _name(path: _Path, state: _Path | None) -> tuple[Kind, _Path]:

@@ -95,6 +95,38 @@ def test_the_parts_of_a_robot_state_stay_nested():
     np.testing.assert_array_equal(state["gripper"]["qpos"], qpos)
 
 
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("front", "observation.images.front"),
+        ("robot_state/wrist_rgb", "observation.images.robot_state.wrist_rgb"),
+        ("sensor_data/base/rgb", "observation.images.sensor_data.base.rgb"),
+        ("observation.front", "observation.front"),
+    ],
+)
+def test_pictures_are_images_under_any_name(path, name):
+    raw, space = frames(2, 5, 6, 3), Box(0, 255, (5, 6, 3), np.uint8)
+    for key in reversed(path.split("/")):
+        raw, space = {key: raw}, Dict({key: space})
+    batch = to_lerobot(raw, ["", ""])
+    assert batch[name].shape == (2, 3, 5, 6)
+    assert float(batch[name].max()) <= 1
+    assert features(space) == (Feature(name, path, (3, 5, 6), "image"),)
+
+
+def test_what_only_resembles_a_picture_is_none():
+    raw = {
+        "mask": frames(2, 5, 6, 1),
+        "depth": np.zeros((2, 5, 6, 3), np.uint16),
+        "colors": frames(2, 6, 3),
+        "video": frames(2, 4, 5, 6, 3),
+    }
+    batch = to_lerobot(raw, ["", ""])
+    assert {name: batch[f"observation.{name}"].shape for name in raw} == {
+        name: value.shape for name, value in raw.items()
+    }
+
+
 def test_isaaclab_joints_are_the_state_and_the_rest_is_kept():
     raw = {"policy": {"actions": vectors(2, 4), "robot_joint_pos": vectors(2, 9)}}
     batch = to_lerobot(raw, ["", ""])

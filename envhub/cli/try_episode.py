@@ -32,7 +32,7 @@ from envhub.options import Argument, Limits, SourceOptions
 from envhub.results.pictures import frame_problem, write_png
 from envhub.types import WorkerSpec
 from envhub.vector.env import LazyVectorEnv
-from envhub.wire.step_results import success_of
+from envhub.wire.step_results import SUCCESSES, describe_unread, success_of
 
 _STEPS = 1000
 """The steps of an episode whose env has no horizon."""
@@ -90,7 +90,7 @@ def command(
     suite, chosen = _choose(described, task, max_steps)
     lazy = LazySpec(described, options.runtime)
     with LazyVectorEnv(lazy, suite, chosen.name, 1) as env:
-        facts = _play(env, chosen, seed)
+        facts, unread = _play(env, chosen, seed)
         frame = _frame(env)
     shown: dict[str, Any] = {"suite": suite, "task": chosen.name, "seed": seed, **facts}
     if isinstance(frame, str):
@@ -98,6 +98,8 @@ def command(
     else:
         shown["picture"] = _save(frame, out, chosen.name)
     warnings = undescribed_tasks([(chosen.name, shown["description"])], after_reset=True)
+    if unread:
+        warnings.append(f"Task {chosen.name} reports no success: {unread}")
     if as_json:
         click.echo(json.dumps({**shown, "warnings": warnings}, indent=2))
         return
@@ -119,18 +121,23 @@ def _choose(described: Description, name: str | None, steps: int | None) -> tupl
     return suite, limited(task, steps or (None if has_horizon else _STEPS))
 
 
-def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
-    """Play one episode with random actions; it ends as in an evaluation."""
+def _play(env: LazyVectorEnv, task: Task, seed: int) -> tuple[dict[str, Any], str]:
+    """Play one episode with random actions; it ends as in an evaluation.
+
+    Returns:
+        The facts to show, and what of its info may mean success and is not read.
+    """
     env.action_space.seed(seed)
     options = {"init_state": 0} if task.init_states else None
     before, _ = env.reset(seed=seed, options=options)
     observation, _ = env.reset(seed=seed, options=options)
     different = _find_difference(before, observation)
     description = env.call("task_description")[0]
-    outcome = Outcome(task)
+    outcome, told = Outcome(task), set[str]()
     while not outcome.ended:
         observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
-        reported = {key: info[key][0] for key in ("is_success", "success") if key in info}
+        reported = {key: info[key][0] for key in SUCCESSES if key in info}
+        told.update(info)
         outcome.add(
             [float(reward[0])],
             [success_of(reported)],
@@ -138,7 +145,7 @@ def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
             truncated=bool(truncated[0]),
         )
     at_horizon = outcome.end == "truncated" and not outcome.truncated
-    return {
+    facts = {
         "description": description,
         "steps": outcome.steps,
         "return": round(outcome.return_, 4),
@@ -147,6 +154,8 @@ def _play(env: LazyVectorEnv, task: Task, seed: int) -> dict[str, Any]:
         "repeats": "yes" if different is None else _no(seed, different),
         "observation": _shapes(observation),
     }
+    unread = [name for name in told if not name.startswith("_")]  # gymnasium's masks
+    return facts, describe_unread(unread) if outcome.success is None else ""
 
 
 def _no(seed: int, leaf: str) -> str:

@@ -79,6 +79,11 @@ class Attempt:
         same = description == self.task.description
         self._instruction = None if same else description
 
+    @property
+    def first(self) -> tuple[bytes, tuple[str, ...] | None] | None:
+        """The digest of the first observation, with its leaves if not all; None: not observed."""
+        return None if self._first is None or self._first[1] == () else self._first
+
     def begin_with(self, first: First | None, asked: tuple[str, ...] | None) -> None:
         """Note what the env was reset to: its observation or, where there is none, its state.
 

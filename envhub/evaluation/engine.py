@@ -65,6 +65,9 @@ class Engine:
         self.progress = Progress()
         self.stopping = False
         """Set this to finish the episodes under way and start no others."""
+        self.unrepeated: Attempt | None = None
+        """An attempt that began otherwise when the env was reset with its seed once more."""
+        self._repeats_asked = not job.asks_for_repeat
         self._job = job
         self._on_record = on_record
         self._on_poll = on_poll
@@ -148,6 +151,9 @@ class Engine:
             case _ if slot.abandoned:
                 slot.abandoned = False
                 self._next_episode(slot)
+            case WasReset() if slot.repeated is not None:
+                self.unrepeated = slot.take_repeated(reply)
+                self._next_episode(slot)
             case Opened():
                 self._on_opened(slot, reply)
             case Done():
@@ -189,7 +195,8 @@ class Engine:
         """Start the slot's next episode, or stop its worker."""
         attempt = None if self.stopping else self._queue.take(slot.task)
         if attempt is None:
-            self._stop(slot)
+            if not self._repeat_reset(slot):
+                self._stop(slot)
             return
         episode = attempt.episode
         slot.current, slot.task = attempt, episode.task
@@ -200,6 +207,13 @@ class Engine:
         self.progress.opened += 1
         slot.open_task = None
         slot.env.open(episode.suite, episode.task)
+
+    def _repeat_reset(self, slot: Slot) -> bool:
+        """Let the first slot without work reset its env as before; returns whether it does."""
+        if self.stopping or self._repeats_asked or not slot.repeat_reset():
+            return False
+        self._repeats_asked = True
+        return True
 
     def _on_opened(self, slot: Slot, opened: Opened) -> None:
         slot.open_task = slot.task
@@ -283,6 +297,9 @@ class Engine:
 
     def _on_error(self, slot: Slot, error: WorkerError | ContractError) -> None:
         """Retry or record the slot's episode, and replace its worker."""
+        if slot.repeated is not None:  # all its episodes have ended well
+            self._replace(slot)
+            return
         attempt = slot.current
         self.runners.of(slot).pacing.forget(slot)
         if slot.making_policy and isinstance(error, WorkerRaised):

@@ -12,7 +12,7 @@ from envhub.evaluation.plan import Plan
 from envhub.options import Limits
 from envhub.policies.kinds import Factory, PolicyKind
 from envhub.records import Episode
-from envhub.types import HERE, Batch, Interpreter, WorkerSpec
+from envhub.types import HERE, Batch, FileSource, Interpreter, WorkerSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,16 @@ class Job:
     def in_worker(self) -> bool:
         """Whether workers can make the policy, since it belongs to EnvHub or the benchmark."""
         return self.policy.acts_in == "worker"
+
+    @property
+    def asks_for_repeat(self) -> bool:
+        """Whether an env is reset once more at the end, to see whether it begins as before.
+
+        Benchmarks that are declared have `envhub check` for that; a file with `make_env` was often
+        written for a loop that records nothing.
+        """
+        file = isinstance(self.spec.source, FileSource) and self.benchmark.make == ":make_env"
+        return file and bool(self.workers)
 
     @property
     def playable(self) -> tuple[Episode, ...]:

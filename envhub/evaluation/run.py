@@ -317,6 +317,19 @@ _UNSEALED = (
 )
 
 
+_UNREPEATED = (
+    "Episodes of {task} do not repeat: another reset with seed {seed} began with another "
+    "observation, so that this run cannot be repeated, paired or verified. The env must draw its "
+    "random numbers from self.np_random; envhub try names the part that differs."
+)
+
+
+def _tell_unrepeated(engine: Engine, watcher: Watcher) -> None:
+    if engine.unrepeated is not None:
+        episode = engine.unrepeated.episode
+        watcher.message(_UNREPEATED.format(task=episode.task, seed=episode.seed))
+
+
 def _play_and_record(
     prepared: Prepared,
     missing: tuple[Episode, ...],
@@ -374,6 +387,7 @@ def _play_and_record(
         )
     finally:
         if engine is not None:
+            _tell_unrepeated(engine, watcher)
             run, summary = _finish(journal, run, engine)
             if not (videos_follow and run.complete):
                 tell_end(observers, run, summary, watcher)

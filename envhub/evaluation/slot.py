@@ -96,6 +96,9 @@ class Slot:
         """The spaces of the worker's policy, and what that policy declares."""
         self.abandoned = False
         """Whether the next answer of the worker is to be dropped."""
+        self.repeated: Attempt | None = None
+        """An attempt that has ended, whose reset the worker repeats."""
+        self._ended: Attempt | None = None
         self._spec = spec
         self._logs = logs
         self._inline = inline
@@ -117,6 +120,7 @@ class Slot:
         self.loaded = first is not None
         self.open_task, self.spaces, self.converted = None, None, None
         self.making_policy, self.worker_policy, self.abandoned = False, None, False
+        self.repeated = self._ended = None
         self._free_memory()
         return self.remote
 
@@ -202,6 +206,27 @@ class Slot:
         """Return the leaves of the episode's first observation, if they are not the policy's."""
         return self._first_leaves.get(self.attempt.episode.number, leaves)
 
+    def repeat_reset(self) -> bool:
+        """Request the reset of the last episode once more; returns whether it can be compared."""
+        last = self._ended
+        if self.remote is None or last is None or last.first is None:
+            return False
+        if self.open_task != last.episode.task or last.episode.number in self._first_leaves:
+            return False
+        self.repeated = last
+        self.env.reset(last.episode.seed, last.options, self.needs, first=True)
+        return True
+
+    def take_repeated(self, reply: WasReset) -> Attempt | None:
+        """Return the attempt whose reset has just been repeated, if it began otherwise."""
+        before, self.repeated = self.repeated, None
+        assert before is not None
+        again = Attempt(before.episode, before.task, before.number)
+        again.begin_with(reply.first, self.drawn)
+        if again.first is None or before.first is None or again.first[1] != before.first[1]:
+            return None
+        return before if again.first != before.first else None
+
     def row(self) -> BatchRow:
         """Return the slot's row in a batch for the policy."""
         attempt = self.attempt
@@ -281,6 +306,8 @@ class Slot:
 
     def end_episode(self) -> None:
         """Forget the episode."""
+        if self.current is not None and self.current.outcome.ended:
+            self._ended = self.current
         self.current, self._chunk, self._texts = None, None, {}
 
     def close(self) -> None:

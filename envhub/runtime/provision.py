@@ -4,6 +4,8 @@ A plugin names a file of complete pins in its package; an env file declares requ
 resolved to pins. No code of a benchmark is executed here.
 """
 
+import platform
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +15,13 @@ from typing import TYPE_CHECKING
 
 from envhub.declarations import Benchmark
 from envhub.discovery import chosen, find
-from envhub.errors import ContractError, SourceCorrupt, UnknownName, UsageError
+from envhub.errors import (
+    ContractError,
+    RuntimeUnavailable,
+    SourceCorrupt,
+    UnknownName,
+    UsageError,
+)
 from envhub.options import RUNTIMES, RecordedRuntime, RuntimeChoice
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import HERE, FileSource, Interpreter, Origin, PluginSource, Source
@@ -71,14 +79,40 @@ def provision(
             f"--workers 0 runs everything in this process, but {source.name} {why}. Omit "
             "--workers 0, or use --runtime here."
         )
-    return build(
-        declared,
-        pins,
-        name=source.name,
-        line=rebuild_line(source),
-        plugin=source.name if isinstance(source, PluginSource) else None,
-        progress=progress,
+    try:
+        return build(
+            declared,
+            pins,
+            name=source.name,
+            line=rebuild_line(source),
+            plugin=source.name if isinstance(source, PluginSource) else None,
+            progress=progress,
+        )
+    except RuntimeUnavailable as error:
+        if error.refused:
+            error.args = (f"{error}\n{_about_here(error.said)}",)
+        raise
+
+
+def _about_here(said: str) -> str:
+    """Say whether an environment of the user's own helps where uv refuses to build one."""
+    if _OTHER_PYTHON.search(said):
+        return (
+            f"--runtime here is this Python {platform.python_version()}, too: install EnvHub in a "
+            "Python that the packages take, and run it there."
+        )
+    if _CONTRADICT.search(said) and not _ABSENT.search(said):
+        return "--runtime here does not help: these packages cannot be installed together."
+    return (
+        "--runtime here helps if you can install the packages yourself, beside EnvHub in an "
+        "environment of your own."
     )
+
+
+# In uv's words:
+_OTHER_PYTHON = re.compile(r"requires Python|Python (version|ABI) tag")
+_ABSENT = re.compile("was not found|no usable wheels|there (is|are) no version")
+_CONTRADICT = re.compile(r"\bincompatible\b|you require (\w[\w.-]*)\S* and \1\b")
 
 
 def build(

@@ -141,6 +141,7 @@ def _failure(
         f"Correct the requirement, or your index settings, and run: {line}",
         requirement=requirement,
         said=output,
+        refused=True,
     )
 
 

@@ -1,12 +1,30 @@
 """Reading a step's success and numbers, in a worker and in the host alike."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from envhub.errors import ContractError
 from envhub.wire.messages import TraceStep
+
+SUCCESSES = ("is_success", "success")
+"""The names that are read, the first one first."""
+_LIKE_SUCCESS = re.compile(r"succ?e|solved|achieved|accomplished", re.IGNORECASE)
+_MOST_NAMED, _MOST_TEXT = 3, 60
+
+
+def describe_unread(names: Iterable[str]) -> str:
+    """Say which names of an info may mean success, and are not read; empty if there are none."""
+    unread = {name for name in names if name not in SUCCESSES and _LIKE_SUCCESS.search(name)}
+    if not unread:
+        return ""
+    listed = ", ".join(repr(name[:_MOST_TEXT]) for name in sorted(unread)[:_MOST_NAMED])
+    return (
+        f"info has {listed}, which {'is' if len(unread) == 1 else 'are'} not read: report success "
+        "as info['is_success'] or info['success']."
+    )
 
 
 def success_of(info: Any) -> bool | None:
@@ -19,7 +37,8 @@ def success_of(info: Any) -> bool | None:
     """
     if type(info) is not dict and not isinstance(info, Mapping):
         raise ContractError(f"info must be a mapping, found {type(info).__name__}.")
-    value = info.get("is_success", info.get("success"))
+    first, second = SUCCESSES
+    value = info.get(first, info.get(second))
     if value is None or isinstance(value, bool):
         return value
     number = number_of(value)

@@ -236,8 +236,9 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         return value
 
 
-def _from_text(kind: type, value: Any) -> Any:
+def _from_text(kind: Any, value: Any) -> Any:
     """Make a value of a type that JSON does not have."""
+    kind = typing.get_origin(kind) or kind  # as of Iterable[str]
     if issubclass(kind, PurePath) and isinstance(value, str):
         return kind(value)
     if isinstance(value, kind):

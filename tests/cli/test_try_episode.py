@@ -214,6 +214,32 @@ def make_env(n_envs=1, use_async_envs=False):
 def test_it_says_whether_episodes_repeat(tmp_path, arm, repeats):
     (tmp_path / "env.py").write_text(RANDOM_STARTS.format(arm=arm))
     assert try_(tmp_path, "--seed", 4)["repeats"] == repeats
+    # An evaluation says it, too; its results are there all the same.
+    words = ("--episodes", 2, "--seed", 4, "--seeding", "shared", "--workers", 1)
+    answer = envhub("eval", tmp_path, "--policy", "zero", *words, "--out", tmp_path / "run")
+    assert answer.code == 0, answer.err
+    said = (
+        f"Episodes of {tmp_path.name} do not repeat: another reset with seed 5 began with another"
+    )
+    assert (said in answer.err) == repeats.startswith("no")
+
+
+@pytest.mark.parametrize(
+    ("info", "unread"),
+    [
+        ('{"succeed": True, "steps": 1}', "'succeed', which is not read"),
+        ('{"task_solved": 1, "Succeeded": 0}', "'Succeeded', 'task_solved', which are not read"),
+        ('{"success": False, "succeed": True}', None),
+        ('{"suction": True, "steps": 1}', None),
+    ],
+)
+def test_it_names_what_may_mean_success_and_is_not_read(tmp_path, info, unread):
+    text = RANDOM_STARTS.format(arm="np.zeros(2)")
+    (tmp_path / "env.py").write_text(text.replace("False, False, {}", f"False, False, {info}"))
+    said = [line for line in try_(tmp_path)["warnings"] if "reports no success" in line]
+    begin = f"Task {tmp_path.name} reports no success: info has "
+    end = ": report success as info['is_success'] or info['success']."
+    assert said == ([] if unread is None else [begin + unread + end])
 
 
 def test_as_text_in_a_place_of_its_own(tmp_path):

@@ -1,6 +1,7 @@
 """Benchmarks on interpreters that were built for them, with real uv and real workers."""
 
 import json
+import platform
 import re
 import sys
 from contextlib import suppress
@@ -13,7 +14,7 @@ import pytest
 import uv
 from support.attacks import envhub as command
 from support.needs import SANDBOXES
-from support.wheels import make_wheel, pin, serving, stand_ins
+from support.wheels import make_sdist, make_wheel, pin, serving, stand_ins
 
 import envhub
 from envhub.directories import RUNTIMES, is_whole
@@ -135,6 +136,47 @@ def test_another_python_is_not_to_be_had(tmp_path):
         decide(write(tmp_path / "env", requires_python=">=3.99"))
     assert caught.value.exit_code == ExitCode.RUNTIME
     assert caught.value.requirement == "Python >=3.99"
+
+
+FUTURE = "Metadata-Version: 2.1\nName: future\nVersion: 1.0\nRequires-Python: >=3.99\n"
+
+
+@pytest.mark.parametrize(
+    ("packages", "end"),
+    [
+        (("absent-thing",), "helps if you can install the packages yourself, beside EnvHub in an"),
+        (("needy",), "helps if you can install the packages yourself, beside EnvHub in an"),
+        (("rawthing",), "helps if you can install the packages yourself, beside EnvHub in an"),
+        (("fussy", "tool==2.0"), "does not help: these packages cannot be installed together."),
+        (("numpy==0.1",), "does not help: these packages cannot be installed together."),
+        (("future",), f"is this Python {platform.python_version()}, too: install EnvHub in a"),
+    ],
+)
+def test_a_refused_build_says_whether_here_helps(tmp_path, only_index, monkeypatch, packages, end):
+    index = tmp_path / "index"
+    index.mkdir()
+    stand_ins(index)
+    make_wheel(index, "tool", "1.0")
+    make_wheel(index, "tool", "2.0")
+    make_wheel(index, "fussy", "1.0", requires=["tool<2"])
+    make_wheel(index, "needy", "1.0", requires=["absent-thing"])
+    make_wheel(index, "future", "1.0", files={"future-1.0.dist-info/METADATA": FUTURE})
+    make_sdist(index, "rawthing", "1.0")
+    only_index(index)
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    with pytest.raises(RuntimeUnavailable) as caught:
+        decide(write(tmp_path / "env", *packages))
+    text = str(caught.value)
+    assert f"\n--runtime here {end}" in text, text
+
+
+def test_no_index_is_no_reason_for_another_environment(tmp_path, only_index, monkeypatch):
+    only_index(tmp_path)
+    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("ENVHUB_HOME", str(tmp_path / "home"))
+    with pytest.raises(RuntimeUnavailable, match="no package index could be reached") as caught:
+        decide(write(tmp_path / "env", "absent-thing"))
+    assert "--runtime here" not in str(caught.value)
 
 
 def test_without_workers_there_is_no_runtime(tmp_path, gadget):

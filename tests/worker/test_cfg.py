@@ -1,6 +1,6 @@
 """A `cfg` is built as its annotation or its default says."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,6 +29,8 @@ class Arm:
     wrist: "Camera | None" = None
     extra: object = None
     tags: list[str] = field(default_factory=list)
+    cameras: list = field(default_factory=list)
+    links: Iterable[str] = ()
     reached: int = field(default=0, init=False)
 
 
@@ -69,6 +71,8 @@ def test_a_dataclass(annotation):
         ({"wrist": {"name": "left"}}, {"wrist": Camera(name="left")}),
         ({"extra": {"any": [1]}}, {"extra": {"any": [1]}}),
         ({"tags": ["a", "b"]}, {"tags": ["a", "b"]}),
+        ({"cameras": ["front", 2]}, {"cameras": ["front", 2]}),
+        ({"links": ["a"]}, {"links": ["a"]}),
     ],
 )
 def test_values_of_its_fields(values, expected):
@@ -118,6 +122,7 @@ def test_a_cfg_without_arguments_is_made_if_it_must_be():
         ({"start": [1, "x"]}, "cfg.start must be tuple[float, ...], found [1, 'x']."),
         ({"scene": 3}, "cfg.scene must be Path | None, found 3."),
         ({"camera": 3}, "cfg.camera must be Camera, found 3."),
+        ({"cameras": "front"}, "cfg.cameras must be list, found 'front'."),
         ({"camera": {"width": "x"}}, "cfg.camera.width must be int, found 'x'."),
         (
             {"camera": {"height": 3}},

@@ -10,7 +10,7 @@ import numpy as np
 from envhub.errors import ContractError
 from envhub.wire.normalize import AnyEnv
 from envhub.wire.spaces import leaves
-from envhub.wire.step_results import success_of
+from envhub.wire.step_results import SUCCESSES, describe_unread, success_of
 from envhub.wire.values import NotPortable, portable
 from envhub.worker.attributes import description_of
 from envhub.worker.check.notes import Notes, describe
@@ -19,8 +19,6 @@ from envhub.worker.check.values import check_observation
 from envhub.worker.envcalls import step_result_of, take_reset
 from envhub.worker.leaves import observers
 from envhub.worker.make_env import EnvOfVector
-
-_SUCCESSES = ("is_success", "success")
 
 
 class _EpisodeCheck:
@@ -74,7 +72,7 @@ class _EpisodeCheck:
         if problem is not None:
             return False
         self._check_info(info, "reset")
-        told = next((info[key] for key in _SUCCESSES if key in info), None)
+        told = next((info[key] for key in SUCCESSES if key in info), None)
         at_once = told is not None and np.all(np.asarray(told) == True)  # noqa: E712
         notes.judge(
             "success-not-at-reset", f"reset() returned the success {told!r}." if at_once else None
@@ -137,8 +135,10 @@ class _EpisodeCheck:
         self._notes.judge("info-plain", found)
 
     def _check_success(self, info: Mapping[Any, Any], index: int) -> None:
-        key = next((key for key in _SUCCESSES if key in info), None)
+        key = next((key for key in SUCCESSES if key in info), None)
         found = f"The info of step {index} has neither is_success nor success."
+        if unread := describe_unread(name for name in info if isinstance(name, str)):
+            found += f" Its {unread}"
         self._notes.judge("success-reported", found if key is None else None)
         if key is None:
             return
