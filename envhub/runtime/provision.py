@@ -112,7 +112,9 @@ def _about_here(said: str) -> str:
 # In uv's words:
 _OTHER_PYTHON = re.compile(r"requires Python|Python (version|ABI) tag")
 _ABSENT = re.compile("was not found|no usable wheels|there (is|are) no version")
-_CONTRADICT = re.compile(r"\bincompatible\b|you require (\w[\w.-]*)\S* and \1\b")
+_CONTRADICT = re.compile(
+    r"\bincompatible\b|conclude that you require|you require (\w[\w.-]*)\S* and \1\b"
+)
 
 
 def build(
