@@ -8,7 +8,7 @@ from typing import Any, ClassVar, get_args
 
 import click
 
-from envhub.arguments import MAX_PROCESSES
+from envhub.arguments import MAX_PROCESSES, MAX_WORKERS
 from envhub.cli.options import (
     GroupedCommand,
     RenamedOption,
@@ -465,8 +465,9 @@ def _show_resume(watcher: Watcher) -> None:
 def _workers(text: str) -> int | None:
     if text == "auto":
         return None
-    if not text.isdecimal() or int(text) > 4096:
-        raise UsageError(f"--workers must be a number or auto, found {text!r}.")
+    if not text.isdecimal() or int(text) > MAX_WORKERS:
+        limits = f"a number up to {MAX_WORKERS}"
+        raise UsageError(f"--workers must be {limits} or auto, found {text!r}.")
     return int(text)
 
 

@@ -71,8 +71,9 @@ def command(
         raise missing_plugin("envhub serve", "envhub-servers")
     from envhub_servers.hosting import ServeRequest, host_policy
     from envhub_servers.reading import make_reading
-    from envhub_servers.server import Listen, serve, warn_of_exposure
+    from envhub_servers.server import Listen, check_installed, serve, warn_of_exposure
 
+    check_installed()
     if not host:
         raise UsageError("--host is empty: write an address of this machine, such as 127.0.0.1.")
     request = ServeRequest(

@@ -159,7 +159,7 @@ def _encoder() -> tuple[Any, str]:
     try:
         import av
     except ImportError as exc:
-        raise RuntimeUnavailable("Videos need PyAV:", "pip install 'envhub-core[video]'") from exc
+        raise RuntimeUnavailable("Videos need PyAV:", "pip install av") from exc
     for codec in _OPTIONS:
         if codec in av.codecs_available:
             return av, codec

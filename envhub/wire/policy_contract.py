@@ -4,6 +4,7 @@ import hashlib
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, Protocol, get_args
 
 import numpy as np
@@ -63,6 +64,29 @@ def make_rng(seed: int, task: str) -> np.random.Generator:
     return np.random.default_rng([seed, int.from_bytes(digest[:8], "little")])
 
 
+def check_call(name: str, function: Any, call: str, count: int, named: Sequence[str] = ()) -> None:
+    """Check that a function of a policy can be called as it will be.
+
+    Args:
+        name: What errors call it.
+        function: The function; one that does not say what it takes is not checked.
+        call: How it is called, for errors.
+        count: The number of its positional arguments.
+        named: The names of the others.
+
+    Raises:
+        ContractError: It cannot.
+    """
+    try:
+        takes = signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return
+    try:
+        takes.bind(*range(count), **dict.fromkeys(named))
+    except TypeError as exc:
+        raise ContractError(f"{name} is called as {call}, but takes {takes}: {exc}.") from None
+
+
 def facts_of(policy: Any, leaves: Sequence[str], batch: Batch = 1) -> PolicyFacts:
     """Return what a policy declares, checked against the leaves of the observation.
 
@@ -77,6 +101,7 @@ def facts_of(policy: Any, leaves: Sequence[str], batch: Batch = 1) -> PolicyFact
     name = type(policy).__name__
     if not callable(getattr(policy, "act", None)):
         raise ContractError(f"{name} is not a policy: it has no method act(obs, episodes).")
+    check_call(f"{name}.act", policy.act, "act(obs, episodes)", 2)
     placement: Any = getattr(policy, "placement", "process")
     if placement not in ("process", "worker"):
         raise ContractError(f"{name}.placement must be 'process' or 'worker', found {placement!r}.")

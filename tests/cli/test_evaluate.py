@@ -192,7 +192,10 @@ class TestExitCodes:
             (["./run_walk", "--policy", "ranom"], "Did you mean 'random'?"),
             (["./run_wlak"], "./run_wlak does not exist."),
             ([], "Name a benchmark, or resume a run: envhub eval --resume DIR."),
-            (["./run_walk", "--workers", "many"], "--workers must be a number or auto, found"),
+            (
+                ["./run_walk", "--workers", "many"],
+                "a number up to 4096 or auto, found",
+            ),
             (["./run_walk", "--episodes", "0"], "0 is not in the range x>=1"),
             (["--resume", "nowhere", "--seed", "0"], "--seed cannot be changed: --resume takes it"),
         ],
@@ -211,9 +214,12 @@ class TestExitCodes:
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
-            ([str(WALK), "--workers", "-1"], "--workers must be a number or auto, found '-1'."),
-            ([str(WALK), "--workers", "9999"], "--workers must be a number or auto"),
-            ([str(WALK), "--workers", "2.5"], "--workers must be a number or auto"),
+            (
+                [str(WALK), "--workers", "-1"],
+                "must be a number up to 4096 or auto, found '-1'.",
+            ),
+            ([str(WALK), "--workers", "9999"], "--workers must be a number up to 4096 or auto"),
+            ([str(WALK), "--workers", "2.5"], "--workers must be a number up to 4096 or auto"),
             ([str(WALK), "--env-arg", "pause=1e999"], "pause: 1e999 is not a 64-bit number."),
             ([str(WALK), "--env-arg", "pause=NaN"], "pause: NaN is not a 64-bit number."),
             ([str(WALK), "--policy-arg", f"noise={2**64}"], f"{2**64} is not a 64-bit number."),
@@ -337,6 +343,26 @@ class TestTracebacks:
         assert "no weights" in (out / "logs" / "policy.log").read_text()
         shown = envhub(*question, "--out", f"{out}2", "--debug").err
         assert re.search(r'In the worker:\nTraceback .*\n  File ".*/walkers.py", line', shown)
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            (
+                "def make_policy(): ...",
+                "action_space, gain=...), but takes (): too many positional arguments.",
+            ),
+            (
+                "class Mine:\n    def act(self, obs): 0\ndef make_policy(*_, gain): return Mine()",
+                "Mine.act is called as act(obs, episodes), but takes (obs): too many positional",
+            ),
+        ],
+    )
+    def test_of_a_policy_that_cannot_be_called_so(self, text, said, out, tmp_path):
+        """Nothing is played: its episodes would count as failures."""
+        (tmp_path / "policy.py").write_text(text)
+        arguments = ("--policy", f"{tmp_path}/policy.py", "--policy-arg", "gain=2")
+        answer = envhub("eval", "./run_walk", *arguments, "--workers", 1, "--out", out)
+        refused(answer, 4, said)
 
 
 class TestMachine:

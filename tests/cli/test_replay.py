@@ -79,4 +79,4 @@ def test_without_pyav(run, tmp_path):
     (tmp_path / "shadow" / "av.py").write_text("raise ImportError('none here')")
     answer = envhub("replay", run, "at-end:0", PYTHONPATH=str(tmp_path / "shadow"))
     assert (answer.code, answer.out) == (5, "")
-    assert answer.err == "envhub: Videos need PyAV: pip install 'envhub-core[video]'\n"
+    assert answer.err == "envhub: Videos need PyAV: pip install av\n"

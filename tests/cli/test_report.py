@@ -93,7 +93,7 @@ class TestVideos:
         shadow = str(tmp_path / "shadow")
         answer = envhub("report", recorded, "--videos", "some", PYTHONPATH=shadow)
         assert (answer.code, answer.out) == (5, "")
-        assert answer.err == "envhub: Videos need PyAV: pip install 'envhub-core[video]'\n"
+        assert answer.err == "envhub: Videos need PyAV: pip install av\n"
         assert envhub("report", recorded, PYTHONPATH=shadow).code == 0
         out = ("--workers", 1, "--out", tmp_path / "new", "--video", 1)
         answer = envhub("eval", "./replayed", "--policy", "zero", *out, PYTHONPATH=shadow)

@@ -1,6 +1,7 @@
 """What a policy may declare, and what it is told."""
 
 import dataclasses
+import functools
 import inspect
 import typing
 
@@ -89,12 +90,25 @@ def test_needs_are_leaves_in_the_order_of_the_space(needs, expected):
             "convention images is 'up', .* the nearest is 'upright'",
         ),
         ({"conventions": ["images"]}, "conventions must be a mapping of keys to values"),
+        (
+            {"act": lambda obs: obs},
+            r"SimpleNamespace.act is called as act\(obs, episodes\), but takes \(obs\): too many",
+        ),
         ({"act": 7}, r"SimpleNamespace is not a policy: it has no method act\(obs, episodes\)."),
     ],
 )
 def test_declarations_that_make_no_sense(declared, problem):
     with pytest.raises(ContractError, match=problem):
         facts_of(policy(**declared), LEAVES)
+
+
+def test_what_an_act_that_is_wrapped_or_says_nothing_takes_is_not_known():
+    @functools.wraps(lambda obs: obs)
+    def wrapped(obs, episodes):
+        return obs
+
+    for act in (wrapped, max, lambda *anything: anything, lambda obs, episodes, more=1: obs):
+        assert facts_of(policy(act=act), [""]).batch == 1
 
 
 def test_the_leaf_of_a_bare_array_has_no_path():

@@ -10,7 +10,7 @@ from envhub.errors import ContractError
 from envhub.loader import load_object, load_source
 from envhub.types import Batch, FileSource, PolicySource
 from envhub.wire.messages import EpisodeInfo
-from envhub.wire.policy_contract import Context, make_rng
+from envhub.wire.policy_contract import Context, check_call, make_rng
 from envhub.wire.spaces import AnySpace, Spaces, leaves, outline_of, unflatten
 from envhub.worker.policy.caller import PolicyCaller
 
@@ -39,6 +39,7 @@ def make_caller(
             f"{source.name!r} is a {type_name}, not a function that makes a policy."
         )
     args = source.args if isinstance(source, PolicySource) else {}
+    _check_factory(factory, args)
     made = factory(benchmark, *spaces, **args)
     return PolicyCaller(made, [leaf.path for leaf in leaves(spaces[0])], spaces[1], batch)
 
@@ -98,6 +99,12 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _stack(values: list[Any]) -> Any:
     return values if isinstance(values[0], str) else np.array(values)
+
+
+def _check_factory(factory: Any, args: Mapping[str, object]) -> None:
+    name = getattr(factory, "__name__", type(factory).__name__)
+    words = ", ".join(("benchmark, observation_space, action_space", *(f"{n}=..." for n in args)))
+    check_call(name, factory, f"{name}({words})", 3, tuple(args))
 
 
 def _find_factory(policy: PolicySource) -> object:

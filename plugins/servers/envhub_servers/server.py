@@ -12,6 +12,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import util
 from typing import Any
 
 import numpy as np
@@ -273,6 +274,18 @@ def warn_of_exposure(host: str) -> str | None:
         f"Whoever reaches {host} can use the policy {needed}, and what is sent can be read on the "
         "way: put a proxy with TLS before it in a network that others use."
     )
+
+
+def check_installed() -> None:
+    """Check that the library of connections is installed.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if util.find_spec("websockets") is None:
+        raise UsageError(
+            "envhub serve needs websockets, which is not installed: pip install websockets"
+        )
 
 
 def serve(
