@@ -4,7 +4,7 @@ import hashlib
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import Any, Protocol, get_args
 
 import numpy as np
@@ -84,6 +84,8 @@ def check_call(name: str, function: Any, call: str, count: int, named: Sequence[
     try:
         takes.bind(*range(count), **dict.fromkeys(named))
     except TypeError as exc:
+        plain = [each.replace(annotation=Parameter.empty) for each in takes.parameters.values()]
+        takes = Signature(plain)
         raise ContractError(f"{name} is called as {call}, but takes {takes}: {exc}.") from None
 
 
