@@ -23,13 +23,13 @@ setup: $(READY)
 
 # What a user has: EnvHub with its videos and the plugins, without simulators: runtimes bring them.
 BASE := .venv/.base
-$(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyproject.toml plugins/lerobot/pyproject.toml plugins/loggers/pyproject.toml plugins/servers/pyproject.toml .ci/constraints.txt
+$(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyproject.toml plugins/lerobot/pyproject.toml plugins/loggers/pyproject.toml plugins/perturbations/pyproject.toml plugins/servers/pyproject.toml .ci/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "EnvHub needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
 	  --editable '.[video]' --editable plugins/metaworld --editable plugins/libero --editable plugins/lerobot \
-	  --editable plugins/loggers --editable plugins/servers
+	  --editable plugins/loggers --editable plugins/perturbations --editable plugins/servers
 	@$(BIN)/python -m compileall -q envhub plugins  # workers keep nothing that they compile
 	@touch $@
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from envhub.api import verify as verify
     from envhub.declarations import Asset as Asset
     from envhub.declarations import Benchmark as Benchmark
+    from envhub.declarations import Perturbation as Perturbation
     from envhub.declarations import Task as Task
     from envhub.errors import EnvHubError as EnvHubError
     from envhub.errors import RunDirectoryError as RunDirectoryError
@@ -44,6 +45,7 @@ _HOMES = {
     "EnvHubError": "envhub.errors",
     "EpisodeRecord": "envhub.records",
     "Limits": "envhub.options",
+    "Perturbation": "envhub.declarations",
     "Policy": "envhub.wire.policy_contract",
     "Run": "envhub.results.run",
     "RunDirectoryError": "envhub.errors",
@@ -67,9 +69,9 @@ _HOMES = {
 
 __all__ = [
     "Asset", "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits",
-    "Policy", "Run", "RunDirectoryError", "Summary", "Task", "UsageError", "__version__",
-    "close_envs", "compare", "evaluate", "experiment", "hookimpl", "load_lerobot_policy",
-    "make_env", "normalize", "open_run", "replay", "report", "verify",
+    "Perturbation", "Policy", "Run", "RunDirectoryError", "Summary", "Task", "UsageError",
+    "__version__", "close_envs", "compare", "evaluate", "experiment", "hookimpl",
+    "load_lerobot_policy", "make_env", "normalize", "open_run", "replay", "report", "verify",
 ]  # fmt: skip
 
 

@@ -36,6 +36,7 @@ from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.experiment import Played, new_directory, play_experiment
 from envhub.evaluation.latency import LatencyRequest, parse_latency
+from envhub.evaluation.perturbations import check_perturbations
 from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.replay import Replay
 from envhub.evaluation.request import EvalRequest
@@ -199,6 +200,7 @@ def evaluate(
     max_steps: int | None = None,
     instructions: Mapping[str, str | Sequence[str]] | None = None,
     latency: str | Path | None = None,
+    perturb: Mapping[str, float | Mapping[str, str | Sequence[str]]] | None = None,
     env_args: Mapping[str, Argument] | None = None,
     policy_args: Mapping[str, Argument] | None = None,
     policy_python: str | Path | None = None,
@@ -237,6 +239,8 @@ def evaluate(
             episode k is told number `k mod n`.
         latency: How long the policy thinks while the simulated world goes on, as `--latency` says
             it: "120ms", "120ms,mode=overlap" or the directory of a run.
+        perturb: How the benchmark is changed: strengths by the names of perturbations, as in
+            `{"camera": 0.05}`; for some, texts by task.
         env_args: Arguments of the benchmark's function that makes envs.
         policy_args: Arguments of the policy's factory.
         policy_python: An interpreter for the policy's own process, such as
@@ -282,6 +286,7 @@ def evaluate(
         max_steps=None if max_steps is None else check_whole("max_steps", max_steps, 1),
         instructions=check_instructions("instructions", instructions),
         latency=_latency(latency),
+        perturb=check_perturbations("perturb", perturb),
         env_args=check_values("env_args", env_args),
         policy_python=_interpreter(policy_python),
         policy_processes=check_processes(policy_processes),

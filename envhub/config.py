@@ -33,7 +33,7 @@ _SAID_EACH_TIME = frozenset(
         *("allow_unpinned", "baselines", "benchmark", "benchmarks", "env_arg", "env_args"),
         *("env_var", "env_vars", "episodes", "ignore_conventions", "instructions", "latency"),
         *("locked", "max_steps", "options", "policies", "policy", "policy_arg", "policy_args"),
-        *("policy_python", "private", "protocol", "ref", "runtime", "sandbox"),
+        *("perturb", "policy_python", "private", "protocol", "ref", "runtime", "sandbox"),
         *("sandbox_allow_network", "seed", "seeding", "seeds", "shard", "suite", "suites", "task"),
         *("tasks", "trust", "trust_remote_code", "trusted"),
     }

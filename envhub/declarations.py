@@ -5,7 +5,7 @@ import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from envhub.conventions import HZ, VALUES, Convention, find_problem
 from envhub.errors import InvalidBenchmark
@@ -235,6 +235,53 @@ class Benchmark:
         if format_ != "raw" and self.lerobot is not None:
             declared |= self.lerobot_conventions
         return {**declared, HZ: float(self.control_hz)} if self.control_hz else declared
+
+
+Affected = Literal["pictures", "scene", "actions", "instruction"]
+"""What a perturbation changes: pictures only, the scene's physics too, actions, the instruction."""
+Capability = Literal["mujoco", "observe"]
+"""What an env may offer beyond Gymnasium's methods: `mujoco()` returns its model and data,
+`observe()` looks again after a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Perturbation:
+    """A change of benchmarks by a strength, for `--perturb NAME=STRENGTH`."""
+
+    name: str
+    """That of its entry point in the group `envhub.perturbations`."""
+    make: str
+    """`pkg.module:name`, or `:name` in the declaring module; workers call `make(strength)`."""
+    description: str
+    """What it does and what the strength is, in a sentence."""
+    most: float
+    """The greatest strength; 0 is none."""
+    changes: tuple[Affected, ...]
+    needs: tuple[Capability, ...] = ()
+    """What the env must offer."""
+    texts: bool = False
+    """Whether texts by task, as of `--instructions`, may stand for the strength."""
+    version: str = "1"
+    """Raised by its author when the same strength comes to mean something else."""
+
+    def __post_init__(self) -> None:
+        owner = f"Perturbation {self.name!r}"
+        check_name("perturbation", self.name)
+        _check(
+            _is_object(self.make), owner, f"make must be 'package.module:name', found {self.make!r}"
+        )
+        _check(_is_text(self.description), owner, "description must be plain text")
+        _check(_is_text(self.version), owner, "version must be plain text")
+        most = self.most
+        good = type(most) in (int, float) and 0 < most < math.inf
+        _check(good, owner, f"most must be a positive number, found {most!r}")
+        for field_, given, known in (
+            ("changes", self.changes, get_args(Affected)),
+            ("needs", self.needs, get_args(Capability)),
+        ):
+            good = isinstance(given, tuple) and set(given) <= set(known)
+            _check(good, owner, f"{field_} must be a tuple of {', '.join(known)}, found {given!r}")
+        _check(bool(self.changes), owner, "changes must name what it changes")
 
 
 def check_name(kind: str, name: object) -> None:

@@ -14,6 +14,10 @@ GROUP = "envhub"
 """The entry-point group of benchmarks: name = benchmark, value = light module with hooks."""
 FINDERS = ("__editable__", "_editable_impl_")
 """How modules begin that setuptools or hatchling install to find an editable package."""
+PERTURBATIONS = "envhub.perturbations"
+"""The group of perturbations: name = what `--perturb` names, value = light module with hooks."""
+_OWN_PERTURBATIONS = ("action", "blur", "camera", "instruction", "light", "noise", "occlusion")
+"""Those of EnvHub's own plugin, which need not be installed."""
 LIMIT_VARIABLE = "ENVHUB_PLUGINS"
 """A comma-separated list of the plugins to use; unset: all that are installed."""
 
@@ -67,6 +71,39 @@ def find(name: str) -> Installed:
         raise PluginError(name, f"is claimed by {owners}: uninstall one of them.")
     if not NAME.fullmatch(name):
         raise PluginError(name, "does not have a valid name for a benchmark.")
+    return claims[0]
+
+
+def installed_perturbations() -> tuple[Installed, ...]:
+    """Return the perturbations of all packages, sorted by name, without importing any."""
+    found = {
+        Installed(point.name, point.value, *name_and_version(point.dist))
+        for point in entry_points(PERTURBATIONS)
+        if point.dist is not None
+    }
+    return tuple(sorted(found, key=lambda each: (each.name, each.distribution)))
+
+
+def find_perturbation(name: str) -> Installed:
+    """Return the installed perturbation of this name.
+
+    Raises:
+        UnknownName: There is none.
+        PluginError: Two packages claim the name.
+    """
+    every = installed_perturbations()
+    claims = [each for each in every if each.name == name]
+    if not claims:
+        advice = "envhub eval --perturb list shows them."
+        if name in _OWN_PERTURBATIONS:
+            advice = (
+                "It is one of the plugin envhub-perturbations, which is not installed. In a clone "
+                "of EnvHub, run: pip install ./plugins/perturbations"
+            )
+        raise UnknownName("installed perturbation", name, [e.name for e in every], advice=advice)
+    if len(claims) > 1:
+        owners = " and ".join(each.distribution for each in claims)
+        raise PluginError(name, f"is claimed by {owners}: uninstall one of them.")
     return claims[0]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
-from envhub.declarations import Benchmark, Task
+from envhub.declarations import Benchmark, Perturbation, Task
 
 if TYPE_CHECKING:
     from envhub.records import EpisodeRecord
@@ -36,6 +36,15 @@ def envhub_wrap_env(task: Task) -> EnvWrapper | None:
 
     Called in the worker, once per env. Wrappers of several plugins are applied in the order of the
     plugins' names.
+    """
+    raise NotImplementedError
+
+
+@hookspec
+def envhub_perturbations() -> Iterable[Perturbation]:
+    """Declare perturbations. Must be light.
+
+    Called in workers, of the modules in the entry-point group `envhub.perturbations`.
     """
     raise NotImplementedError
 

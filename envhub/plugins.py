@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from envhub import hookspecs
-from envhub.declarations import Benchmark, Task
-from envhub.discovery import entry_points, find
+from envhub.declarations import Benchmark, Perturbation, Task
+from envhub.discovery import entry_points, find, find_perturbation
 from envhub.errors import EnvHubError, InvalidBenchmark, PluginError, UnknownName, UsageError
 from envhub.hookspecs import PROJECT, EnvWrapper
 
@@ -123,6 +123,25 @@ class Plugins:
             problem = f"declares {', '.join(sorted(declared))}, but no benchmark {name!r}."
             raise PluginError(owner, problem, distribution=self._distributions[owner])
         return declared[name]
+
+    def perturbation(self, name: str) -> tuple[Perturbation, ModuleType]:
+        """Import the plugin of a perturbation; return what it declares, and its module.
+
+        Raises:
+            UnknownName: No such perturbation is installed.
+            PluginError: Its plugin cannot be used.
+        """
+        found, key = find_perturbation(name), f"{name} (perturbation)"
+        if key not in self._modules:
+            self._import(key, found.module, found.distribution)
+        with self._calling("envhub_perturbations", key) as call:
+            for declared in (each for result in call() for each in result):
+                if not isinstance(declared, Perturbation):
+                    kind = type(declared).__name__
+                    raise _Mistake(f"declares a {kind} instead of a Perturbation.")
+                if declared.name == name:
+                    return declared, self._modules[key]
+            raise _Mistake(f"declares no perturbation {name!r} in envhub_perturbations.")
 
     def wrappers(self, task: Task) -> tuple[EnvWrapper, ...]:
         """Return the wrappers of all loaded plugins for a task, in the order of their names."""

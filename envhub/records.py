@@ -78,6 +78,9 @@ class EpisodeRecord:
     """With `--latency`: the calls of the policy whose results were taken."""
     held: Count | None = None
     """With `--latency`: the steps in which the robot was held still."""
+    end_state: str | None = None
+    """A hash of the env's state at the end; None if the env does not say it, or an error ended the
+    episode."""
 
     @property
     def counts(self) -> bool:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 import envhub
 from envhub.conventions import Convention
-from envhub.declarations import CHANGE, NAME
+from envhub.declarations import CHANGE, NAME, Affected
 from envhub.options import Argument, LatencyMode, Limits, SandboxKind
 from envhub.records import Count, Seconds
 from envhub.seeding import Seeding, make_seeds
@@ -228,6 +228,39 @@ class LatencyPlanInfo(Info, frozen=True, kw_only=True):
         return f"{self.mode}, steps late: {late}, holding {self.hold or 0}{kept[self.keeps]}"
 
 
+class PerturbationInfo(Info, frozen=True, kw_only=True):
+    """How a run changes its benchmark."""
+
+    strength: float | dict[Name, list[str]]
+    """A number, or texts by task."""
+    version: str
+    """Of its meaning, as its author says."""
+    package: str
+    code: str
+    """The digest of the package's Python files."""
+    changes: list[Affected]
+
+    @property
+    def words(self) -> str:
+        """The strength for people."""
+        return "texts" if isinstance(self.strength, dict) else f"{self.strength:.15g}"
+
+    @property
+    def argument(self) -> str:
+        """What `--perturb` is given after the name; FILE stands for one with the texts."""
+        return "FILE" if isinstance(self.strength, dict) else self.words
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """What changes an episode, as plain data."""
+        strength: float | str
+        if isinstance(self.strength, dict):
+            strength = f"texts {hashlib.sha256(canonical(self.strength).encode()).hexdigest()}"
+        else:
+            strength = self.strength
+        return {"strength": strength, "version": self.version, "code": self.code}
+
+
 class PlanInfo(Info, frozen=True, kw_only=True):
     """Which episodes were planned."""
 
@@ -267,6 +300,17 @@ class PlanInfo(Info, frozen=True, kw_only=True):
             read=lambda of: of.latency and of.latency.rule,
         ),
     ] = None
+    perturbations: Annotated[
+        dict[Name, PerturbationInfo],
+        Agree(
+            "resume",
+            "compare",
+            "protocol",
+            words="--perturb",
+            read=lambda of: {name: each.rule for name, each in of.perturbations.items()},
+        ),
+    ] = {}
+    """By name; one of strength 0 changes nothing, and is not there."""
     reuse: Annotated[
         Literal["reset", "rebuild"],
         Agree("resume", "compare", "protocol", words="reuse of envs"),
@@ -298,6 +342,14 @@ class PlanInfo(Info, frozen=True, kw_only=True):
     def planned(self) -> int:
         """The number of planned episodes."""
         return len(self.tasks) * self.episodes
+
+    def retells(self, task: str) -> bool:
+        """Whether a perturbation words the instruction of a task otherwise."""
+        return any(
+            "instruction" in each.changes
+            and (not isinstance(each.strength, dict) or task in each.strength)
+            for each in self.perturbations.values()
+        )
 
     @property
     def own_seeding(self) -> Seeding | None:
@@ -653,7 +705,9 @@ class RunInfo(Info, frozen=True, kw_only=True):
         told = {
             task: text
             for task, text in instructions.items()
-            if task in self.plan.tasks and task not in self.plan.instructions
+            if task in self.plan.tasks
+            and task not in self.plan.instructions
+            and not self.plan.retells(task)
         }
         policy = replace(
             self.policy,

@@ -149,6 +149,8 @@ class WorkerSpec:
     makes_envs: bool = True
     """Whether the worker may make envs, which may draw; False if it only reads what a plugin
     declares."""
+    perturb: Mapping[str, float | dict[str, list[str]]] = field(default_factory=dict)
+    """The strengths of perturbations, by name."""
 
     @property
     def arguments(self) -> dict[str, Argument]:

@@ -15,6 +15,7 @@ EXPORTS = [
     "EnvHubError",
     "EpisodeRecord",
     "Limits",
+    "Perturbation",
     "Policy",
     "Run",
     "RunDirectoryError",

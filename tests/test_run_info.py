@@ -37,6 +37,15 @@ OTHER_OF = {
         "hold": [],
         "keeps": "none",
     },
+    "plan.perturbations": {
+        "camera": {
+            "strength": 0.1,
+            "version": "1",
+            "package": "p 1",
+            "code": "sha256:9",
+            "changes": ["pictures"],
+        }
+    },
     "benchmark.kind": "plugin",
     "plan.reuse": "rebuild",
     "plan.seeding": "task",
@@ -63,6 +72,7 @@ def test_what_must_agree():
         *("benchmark.plugins", "benchmark.conventions", "benchmark.lerobot_conventions"),
         "benchmark.env_var_hashes",
         *("plan.seed", "plan.seeding", "plan.reuse", "plan.latency", "runtime.packages"),
+        "plan.perturbations",
     }
     protocol = compared | {"benchmark.kind", "plan.episodes", "plan.instructions", "plan.tasks"}
     assert question("compare") == compared

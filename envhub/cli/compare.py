@@ -122,6 +122,7 @@ def command(
         envhub compare runs/baseline runs/mine
         envhub compare runs/released runs/new --fail-if worse --margin 2
         envhub compare runs/still runs/late --across latency
+        envhub compare runs/base runs/moved --across perturb
         envhub compare runs/old-1 runs/old-2 runs/old-3 -- runs/new-1 runs/new-2
         envhub compare experiment --format markdown
     """  # noqa: D301 - click reads the backspace as "do not rewrap"

@@ -24,6 +24,7 @@ from envhub.cli.options import (
     runs_directory,
     source_options,
 )
+from envhub.cli.perturbations import parse_perturb, show_perturbations
 from envhub.cli.progress import Watcher, make_watcher, signals_like_ctrl_c
 from envhub.cli.show import check_requirements, show_run
 from envhub.config import read_setting
@@ -31,6 +32,7 @@ from envhub.declarations import MAX_HORIZON
 from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.latency import LatencyRequest, parse_latency
+from envhub.evaluation.perturbations import Strength
 from envhub.evaluation.request import EvalRequest
 from envhub.evaluation.run import continue_run, resume_run, start_run, tell_end
 from envhub.evaluation.shard import parse_shard
@@ -48,7 +50,7 @@ class _Command(GroupedCommand):
         "Options that matter first": ("--policy", "--task", "--episodes", "--out", "--resume"),
         "What is played": (
             *("--suite", "--seed", "--seeding", "--max-steps", "--instructions", "--env-arg"),
-            *("--shard", "--baselines"),
+            *("--latency", "--perturb", "--shard", "--baselines"),
         ),
         "The policy": (
             *("--policy-arg", "--policy-python", "--policy-processes", "--ignore-conventions"),
@@ -134,6 +136,15 @@ class _Command(GroupedCommand):
     help="Let the simulated world go on while the policy thinks: 120ms, or as long as in a run. "
     "Several times are played one after the other and compared. mode=wait holds the robot still, "
     "mode=overlap takes the last actions of the chunk before.",
+)
+@click.option(
+    "--perturb",
+    "strengths",
+    multiple=True,
+    metavar="NAME=STRENGTH,...|list",
+    callback=lambda _ctx, _param, texts: parse_perturb(texts),
+    help="Change the benchmark: camera=0.05. Several strengths are played one after the other and "
+    "compared. list: show the perturbations that are installed. Repeatable.",
 )
 @click.option(
     "--workers",
@@ -231,6 +242,7 @@ def command(
     requirements: Sequence[Requirement],
     options: SourceOptions,
     latencies: tuple[LatencyRequest, ...],
+    strengths: Mapping[str, Sequence[Strength]] | None,
     **request_options: Any,
 ) -> None:
     """Evaluate a policy on the benchmark REF, or play the experiment of a file REF.toml.
@@ -247,8 +259,12 @@ def command(
         envhub eval ./my_env --policy ./policy.py --out result --continue
         envhub eval ./my_env --policy ./policy.py --shard 3/16 --out parts/3
         envhub eval ./my_env --policy ./policy.py --latency 0,50,100ms
+        envhub eval ./my_env --policy ./policy.py --perturb camera=0,0.02,0.05
         envhub eval experiment.toml --workers 8
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
+    if strengths is None:
+        show_perturbations(as_json=as_json)
+        return
     observers = Plugins()
     observers.load_loggers(name for name in loggers if name != "none")
     if _is_experiment(ref, resume):
@@ -261,13 +277,7 @@ def command(
         return
     _refuse_dry_run(dry_run)
     watcher = make_watcher(quiet=quiet)
-    if videos is not None:
-        from envhub.results.pictures import check_encoder
-
-        check_encoder()  # before what takes long
-    context.with_resource(signals_like_ctrl_c())
-    if watch:
-        _add_page(context, watcher)
+    _prepare_pictures(context, watcher)
     try:
         if resume is not None:
             _refuse_changes(context, ref)
@@ -292,13 +302,14 @@ def command(
                 workers=workers,
                 options=options,
                 latency=latencies[0] if latencies else None,
+                perturb={name: values[0] for name, values in strengths.items()},
                 runs=runs_directory(),
                 observers=observers,
                 videos_follow=videos is not None,
                 **request_options,
             )
-            if len(latencies) > 1:
-                _sweep(context, request, latencies, continuing=continuing)
+            if any(len(values) > 1 for values in (latencies, *strengths.values())):
+                _sweep(context, request, latencies, strengths, continuing=continuing)
                 return
             run = _start(request, watcher, continuing=continuing)
             _tell_end_at_last(context, run, observers, watcher)
@@ -346,16 +357,18 @@ def _sweep(
     context: click.Context,
     request: EvalRequest,
     latencies: Sequence[LatencyRequest],
+    strengths: Mapping[str, Sequence[Strength]],
     *,
     continuing: bool,
 ) -> None:
-    """Play several latencies; each is a run, and their table is the result."""
-    from envhub.cli.latencies import play_latencies, show_latencies
+    """Play several values of a condition; each is a run, and their table is the result."""
+    from envhub.cli.sweep import play_sweep, show_sweep, sweep_of
 
+    sweep = sweep_of(request, latencies, strengths)
     quiet, as_json = context.params["quiet"], context.params["as_json"]
     if context.params["videos"] is not None or request.requirements:
         option = "--require" if request.requirements else "--video"
-        raise UsageError(f"{option} goes with one --latency; name one.")
+        raise UsageError(f"{option} goes with one --{sweep.condition.across}; name one.")
     begun: list[Watcher] = []
 
     def watch(said: str) -> Watcher:
@@ -366,16 +379,17 @@ def _sweep(
         return begun[-1]
 
     try:
-        runs = play_latencies(request, latencies, watch, continuing=continuing)
+        runs = play_sweep(request, sweep, watch, continuing=continuing)
     finally:
-        begun[-1].finish()
-    if not runs[-1].complete or len(runs) < len(latencies):
+        for watcher in begun:
+            watcher.finish()
+    if not runs[-1].complete or len(runs) < len(sweep.requests):
         place = runs[-1].directory.parent
         begun[-1].message(
             f"Interrupted. Type the command again with --out {place} --continue to go on."
         )
         context.exit(ExitCode.INTERRUPTED)
-    show_latencies(runs, as_json=as_json)
+    show_sweep(runs, sweep.condition, as_json=as_json)
     if any(record.status != "ok" for run in runs for record in run.records()):
         context.exit(ExitCode.FOUND)
 
@@ -423,8 +437,15 @@ def _tell_end_at_last(
         context.call_on_close(lambda: tell_end(observers, run, run.summary(), watcher))
 
 
-def _add_page(context: click.Context, watcher: Watcher) -> None:
-    """Have a page served from the moment the run begins to the end of the command."""
+def _prepare_pictures(context: click.Context, watcher: Watcher) -> None:
+    """Before what takes long, look for the encoder; have a page served once the run begins."""
+    if context.params["videos"] is not None:
+        from envhub.results.pictures import check_encoder
+
+        check_encoder()
+    context.with_resource(signals_like_ctrl_c())
+    if not context.params["watch"]:
+        return
     from envhub.cli.live import page_beside
 
     pages = context.with_resource(ExitStack())

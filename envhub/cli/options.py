@@ -390,20 +390,18 @@ def _parse_value(option: str, key: str, text: str) -> Argument:
 instructions_option = click.option(
     "--instructions",
     metavar="FILE",
-    callback=lambda _ctx, _param, text: _read_instructions(text),
+    callback=lambda _ctx, _param, text: {} if text is None else read_texts("--instructions", text),
     help="JSON file with what policies are told instead of the benchmark's texts: a text, or a "
     "list of texts, by task. envhub info REF --instructions prints one.",
 )
 
 
-def _read_instructions(text: str | None) -> dict[str, tuple[str, ...]]:
+def read_texts(option: str, text: str) -> dict[str, tuple[str, ...]]:
     """Read a file with texts by task; of a key that it has twice, the error says so."""
-    if text is None:
-        return {}
     from envhub.arguments import check_instructions  # commands must start fast
     from envhub.files import expand_home
 
-    name = f"--instructions {text}"
+    name = f"{option} {text}"
     try:
         data = expand_home(text).read_bytes()
     except (OSError, ValueError) as exc:

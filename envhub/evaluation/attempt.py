@@ -30,6 +30,8 @@ class Attempt:
         number: int,
         told: str | None = None,
         delays: Delays | None = None,
+        *,
+        retold: bool = False,
     ) -> None:
         """Begin.
 
@@ -39,6 +41,7 @@ class Attempt:
             number: Counts the attempts at the episode, from 1.
             told: The user's instruction, whatever the env says; None: the env's or the task's.
             delays: How late the policy's actions are; None: the world waits for it.
+            retold: Whether what the env says replaces the policy's own instruction, too.
         """
         self.episode = episode
         self.task = task
@@ -53,6 +56,8 @@ class Attempt:
         self._delayed: DelayedActions | None = None
         self._counts: tuple[int, int] | tuple[None, None] = (0, 0) if delays else (None, None)
         self._fixed = told is not None
+        self._retold = retold
+        self._state: bytes | None = None
         self._instruction = None if told == task.description else told
         self._first: tuple[bytes, tuple[str, ...] | None] | None = None
         self._actions: list[Array] = []
@@ -69,7 +74,7 @@ class Attempt:
             description,
             episode.index,
             episode.seed,
-            self._fixed,
+            self._fixed or (self._retold and self._instruction is not None),
         )
 
     def instruct(self, description: str | None) -> None:
@@ -98,6 +103,10 @@ class Attempt:
                 first.digest,
                 None if first.whole or asked is None else tuple(sorted(asked)),
             )
+
+    def end_in(self, state: bytes | None) -> None:
+        """Note the digest of the env's state at the episode's end, if the env says it."""
+        self._state = state
 
     def committed(self, space: Space[Any]) -> Array | None:
         """Return the actions until a call's result is there, if results are late.
@@ -223,6 +232,7 @@ class Attempt:
             first_leaves=leaves,
             calls=self._counts[0],
             held=self._counts[1],
+            end_state=f"sha256:{self._state.hex()}" if self._state else None,
         )
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 import envhub
 from envhub.discovery import chosen
+from envhub.evaluation.perturbations import foresee_perturbations
 from envhub.evaluation.request import EvalRequest
 from envhub.host.loading import LoadedWorker
 from envhub.machine.facts import describe_host
@@ -90,6 +91,7 @@ def foresee(request: EvalRequest, files: Mapping[str, Any], before: RunInfo) -> 
     plan = replace(
         before.plan,
         latency=latency,
+        perturbations=foresee_perturbations(request.perturb, before.plan.perturbations),
         seed=request.seed,
         seeding=before.plan.seeding if request.seeding is None else request.seeding,
         max_steps=request.max_steps,

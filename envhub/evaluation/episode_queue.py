@@ -28,7 +28,10 @@ class EpisodeQueue:
             return None
         number = self._failed.get(episode.number, 0) + 1
         told = self._plan.instruction(episode)
-        attempt = Attempt(episode, self._plan.tasks[episode.task], number, told, self._plan.delays)
+        plan = self._plan
+        attempt = Attempt(
+            episode, plan.tasks[episode.task], number, told, plan.delays, retold=plan.retold
+        )
         attempt.alone = episode.number in self._alone
         return attempt
 

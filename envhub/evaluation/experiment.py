@@ -18,6 +18,7 @@ from envhub.arguments import check_instructions
 from envhub.errors import EnvHubError, PluginError, UsageError
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.latency import LatencyRequest, parse_latency
+from envhub.evaluation.perturbations import check_perturbations, find_perturbations
 from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
 from envhub.evaluation.request import EvalRequest
@@ -123,6 +124,7 @@ def cell_request(
         seed=cell.seed,
         instructions=check_instructions("instructions", asked.get("instructions")),
         latency=_latency(asked.get("latency")),
+        perturb=check_perturbations("perturb", asked.get("perturb")),
         limits=limits,
         out=cell.directory,
         options=options,
@@ -195,7 +197,9 @@ def play_experiment(
     if workers == 0:
         raise UsageError("An experiment needs workers: --workers 0 is for single runs.")
     for cell in experiment.cells:
-        _latency(cell.options.get("latency"))  # says what is wrong before anything begins
+        # These say what is wrong before anything begins.
+        _latency(cell.options.get("latency"))
+        find_perturbations(check_perturbations("perturb", cell.options.get("perturb")))
     check_sources(experiment, options, lambda text: onlooker.message(None, text))
     write_experiment(experiment)
     write_failures(experiment, {})

@@ -23,6 +23,8 @@ AGAIN = "its error occurred again"
 """The reason of an episode whose error is confirmed."""
 BEGINS_OTHERWISE = "it begins with another observation than recorded"
 """The reason of an episode whose first observation, or initial state, is not the recorded one."""
+ENDS_OTHERWISE = "its rewards and flags are the same, and it ends in another state of the env"
+"""The reason of an episode whose physics differ where no reward shows it."""
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-9
 """How far rewards of equivalent episodes are apart; other kernels of OpenBLAS gave 2e-16."""
 _ACTION = 1e-3
@@ -143,6 +145,8 @@ def _judge_steps(
             one, other = getattr(recorded, name), getattr(again, name)
             if one != other:
                 return verdict("tampered", f"its {name} is {one}, and here it is {other}")
+        if recorded.end_state is not None and again.end_state != recorded.end_state:
+            return verdict("drifted", ENDS_OTHERWISE)
         return verdict("identical")
     step = first_difference(recorded_steps, steps)
     reason = _describe_step(step, recorded_steps, steps)

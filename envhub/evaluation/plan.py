@@ -10,7 +10,13 @@ from envhub.errors import UnknownName, UsageError
 from envhub.evaluation.latency import delays_of
 from envhub.options import Delays
 from envhub.records import Episode
-from envhub.run_info import MAX_EPISODES, LatencyPlanInfo, PlanInfo, TaskInfo
+from envhub.run_info import (
+    MAX_EPISODES,
+    LatencyPlanInfo,
+    PerturbationInfo,
+    PlanInfo,
+    TaskInfo,
+)
 from envhub.seeding import DEFAULT_SEEDING, Seeding, make_seeds
 
 _MAX_SEED = 2**63 - 1
@@ -39,13 +45,20 @@ class Plan:
 
     latency: LatencyPlanInfo | None = None
     """How late the policy's actions are; None: the world waits for it."""
+    perturbations: Mapping[str, PerturbationInfo] = field(default_factory=dict)
+    """How the benchmark is changed."""
     delays: Delays | None = None
-    """The same as a rule for workers and policies; None also where recorded actions are played."""
+    """The latency as a rule for workers and policies; None where recorded actions are played."""
 
     def instruction(self, episode: Episode) -> str | None:
         """Return what the user tells the policy in an episode; None: the env's or the task's."""
         texts = self.instructions.get(episode.task)
         return texts[episode.index % len(texts)] if texts else None
+
+    @property
+    def retold(self) -> bool:
+        """Whether a perturbation words instructions otherwise."""
+        return any("instruction" in each.changes for each in self.perturbations.values())
 
     def info(self, reuse: Literal["reset", "rebuild"]) -> PlanInfo:
         """Return the plan as `run.json` has it.
@@ -64,6 +77,7 @@ class Plan:
             reuse=reuse,
             instructions={task: list(texts) for task, texts in self.instructions.items()},
             latency=self.latency,
+            perturbations=dict(self.perturbations),
             tasks={
                 name: TaskInfo(
                     horizon=t.horizon,
@@ -87,6 +101,7 @@ def make_plan(
     max_steps: int | None = None,
     instructions: Mapping[str, tuple[str, ...]] | None = None,
     latency: LatencyPlanInfo | None = None,
+    perturbations: Mapping[str, PerturbationInfo] | None = None,
 ) -> Plan:
     """Plan the episodes of the chosen tasks.
 
@@ -101,6 +116,7 @@ def make_plan(
         max_steps: Horizon of every task; None: the tasks' own.
         instructions: The user's own texts, by task; episode k is told text `k mod n`.
         latency: How late the policy's actions are.
+        perturbations: How the benchmark is changed.
     """
     count = benchmark.episodes if episodes is None else episodes
     if count < 1:
@@ -142,6 +158,7 @@ def make_plan(
         max_steps=max_steps,
         instructions=told,
         latency=latency,
+        perturbations=perturbations or {},
         delays=delays_of(latency),
     )
 

@@ -16,6 +16,7 @@ from envhub.errors import ContractError, UnknownName, UsageError
 from envhub.evaluation.describe import describe_run
 from envhub.evaluation.job import Job
 from envhub.evaluation.latency import plan_latency
+from envhub.evaluation.perturbations import effective, find_perturbations, plan_perturbations
 from envhub.evaluation.plan import Plan, make_plan, select
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.host.loading import LoadedWorker, start_loaded_worker
@@ -158,6 +159,7 @@ def prepare(
     """
     if request.workers == 0 and confinement_of(source) is not None:
         raise UsageError("--workers 0 runs code in this process; code from the Hub needs workers.")
+    find_perturbations(request.perturb)  # before what takes long
     options = request.options
     worker = start_loaded_worker(
         WorkerSpec(
@@ -166,6 +168,7 @@ def prepare(
             request.limits,
             request.max_steps,
             env_vars=options.env_vars,
+            perturb=effective(request.perturb),
         ),
         options.runtime,
         locked=options.locked,
@@ -211,6 +214,10 @@ def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
     for name in request.instructions:
         if name not in benchmark.tasks():
             raise UnknownName("task", name, benchmark.tasks(), advice="--instructions names it.")
+    perturbations = plan_perturbations(request.perturb, worker.loaded.perturbations)
+    if request.instructions and any("instruction" in p.changes for p in perturbations.values()):
+        name = next(n for n, p in perturbations.items() if "instruction" in p.changes)
+        raise UsageError(f"--instructions and --perturb {name} both word the tasks; omit one.")
     _check_playable({task.name for tasks in chosen.values() for task in tasks}, worker, watcher)
     return make_plan(
         benchmark,
@@ -221,6 +228,7 @@ def _plan(request: EvalRequest, worker: LoadedWorker, watcher: Watcher) -> Plan:
         max_steps=request.max_steps,
         instructions=request.instructions,
         latency=plan_latency(request.latency, benchmark),
+        perturbations=perturbations,
     )
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 
 from envhub.errors import RunDirectoryError
 from envhub.evaluation.describe import hash_variables
+from envhub.evaluation.perturbations import strengths_of
 from envhub.evaluation.prepare import Prepared
 from envhub.evaluation.request import EvalRequest
 from envhub.options import Limits, RecordedRuntime, RuntimeChoice, SourceOptions
@@ -87,6 +88,7 @@ def request_of(info: RunInfo, directory: Path, *, trust_remote_code: bool) -> Ev
         max_steps=plan.max_steps,
         instructions={task: tuple(texts) for task, texts in plan.instructions.items()},
         latency=plan.latency,
+        perturb=strengths_of(plan.perturbations),
         env_args=benchmark.env_args,
         limits=Limits(**asdict(info.limits)),
         retries=info.retries,

@@ -9,6 +9,7 @@ from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.latency import LatencyRequest
+from envhub.evaluation.perturbations import Strength
 from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
 from envhub.options import Argument, Limits, Processes, SourceOptions
@@ -46,6 +47,8 @@ class EvalRequest:
     """Texts that replace the benchmark's, by task."""
     latency: LatencyRequest | LatencyPlanInfo | None = None
     """How late the policy's actions are; None: the world waits for it."""
+    perturb: Mapping[str, Strength] = field(default_factory=dict)
+    """How the benchmark is changed, by the names of perturbations."""
     env_args: Mapping[str, Argument] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     retries: int = 1

@@ -200,7 +200,8 @@ class Slot:
     def reset(self) -> None:
         """Request the reset that begins the episode."""
         attempt, leaves = self.attempt, self._at_reset(self.needs)
-        self.env.reset(attempt.episode.seed, attempt.options, leaves, first=True)
+        episode = attempt.episode
+        self.env.reset(episode.seed, attempt.options, leaves, first=True, index=episode.index)
 
     def _at_reset(self, leaves: Observe) -> Observe:
         """Return the leaves of the episode's first observation, if they are not the policy's."""
@@ -252,12 +253,17 @@ class Slot:
         buffers.actions[0, :count] = self._chunk[:count]
         read = count == len(self._chunk) and count < outcome.left
         self._count, self._observed = count, self.needs if read else ()
-        if count == 1 and self._last_observed == (self._observed,):
+        final = count == outcome.left
+        if count == 1 and self._last_observed == (self._observed,) and not final:
             self.env.step_again()
             return
         self._last_observed = (self._observed,)
         self.env.step(
-            count, observe=self._observed, scored=True, until_success=outcome.until_success
+            count,
+            observe=self._observed,
+            scored=True,
+            until_success=outcome.until_success,
+            final=final,
         )
 
     def take_steps(self, reply: Stepped | QuickStepped) -> None:
@@ -274,6 +280,7 @@ class Slot:
             terminated=reply.terminated,
             truncated=reply.truncated,
         )
+        self.attempt.end_in(reply.state)
         self._chunk = self._chunk[taken:]
 
     def take_played(self, reply: Played) -> None:
@@ -294,6 +301,7 @@ class Slot:
             terminated=reply.terminated,
             truncated=reply.truncated,
         )
+        self.attempt.end_in(reply.state)
 
     def _from_memory(self, reply: QuickStepped) -> Stepped:
         """Read the full reply from the shared memory."""

@@ -10,6 +10,7 @@ from importlib import metadata
 from pathlib import Path
 
 from envhub.declarations import Benchmark, Task
+from envhub.discovery import find_perturbation
 from envhub.errors import (
     ContractError,
     SourceCorrupt,
@@ -162,7 +163,13 @@ def start_loaded_worker(
     """
     check_variables(spec.env_vars, confined=spec.confinement is not None)  # before what takes long
     choose = partial(
-        provision, spec.source, choice, inline=inline, message=message, progress=progress
+        provision,
+        spec.source,
+        choice,
+        inline=inline,
+        perturbations=tuple(spec.perturb),
+        message=message,
+        progress=progress,
     )
     load = partial(_load, name=name, log=log, inline=inline, spaces=spaces)
     missing = missing or Missing()
@@ -170,6 +177,7 @@ def start_loaded_worker(
     if first is None or not isinstance(spec.source, PluginSource):
         missing.check()
     assert first is not None
+    first = _with_perturbations(first, spec)
     worker = load(replace(spec, interpreter=first))
     if not isinstance(spec.source, PluginSource):
         return replace(worker, spec=replace(worker.spec, declared=worker.loaded.benchmark))
@@ -187,6 +195,19 @@ def start_loaded_worker(
         return replace(worker, spec=replace(spec, interpreter=interpreter))
     _end(worker)
     return load(replace(spec, interpreter=interpreter, assets=assets))
+
+
+def _with_perturbations(interpreter: Interpreter, spec: WorkerSpec) -> Interpreter:
+    """Return an interpreter that has the code of perturbations in a sandbox, too.
+
+    There a worker reads only what it needs, and an editable installation may be anywhere.
+    """
+    if spec.confinement is None or not spec.perturb or interpreter.kind == "isolated":
+        return interpreter
+    from envhub.runtime.own_packages import copy_packages
+
+    copies = copy_packages(find_perturbation(name).distribution for name in spec.perturb)
+    return replace(interpreter, paths=copies)
 
 
 def describe(

@@ -33,6 +33,7 @@ from envhub.wire.messages import (
     Converted,
     EpisodeInfo,
     Load,
+    LoadPerturbations,
     LoadPolicy,
     MapSlot,
     Open,
@@ -112,8 +113,15 @@ class RemoteEnv:
             spaces,
             spec.declared,
             fatal,
+            dict(spec.perturb),
         )
         self.worker.subject = _name(spec.source)
+        self.worker.ask(request, self._limits.start, "loading")
+
+    def load_perturbations(self, names: tuple[str, ...]) -> None:
+        """Ask what perturbations declare."""
+        self.worker.subject = "the perturbations"
+        request = LoadPerturbations(self._next(), names)
         self.worker.ask(request, self._limits.start, "loading")
 
     def open(self, suite: str, task: str, needs: Observe = None) -> None:
@@ -161,9 +169,18 @@ class RemoteEnv:
         observe: Observe = None,
         *,
         first: bool = False,
+        index: int = 0,
     ) -> None:
-        """Reset the env; `first`: whether to report the digest of its observation."""
-        request = Reset(self._next(), seed, portable(options), observe, first)
+        """Reset the env.
+
+        Args:
+            seed: The seed.
+            options: What the env is told.
+            observe: The leaves to fill.
+            first: Whether to report the digest of the observation.
+            index: That of the episode among those of its task.
+        """
+        request = Reset(self._next(), seed, portable(options), observe, first, index)
         self.worker.ask(request, self._limits.reset, "reset")
 
     def step(
@@ -173,10 +190,19 @@ class RemoteEnv:
         observe: Observe = None,
         scored: bool = False,
         until_success: bool = False,
+        final: bool = False,
     ) -> None:
-        """Take steps with the actions in shared memory, at most `CHUNK`."""
+        """Take steps with the actions in shared memory, at most `CHUNK`.
+
+        Args:
+            count: How many.
+            observe: The leaves that the last one fills.
+            scored: Whether to report successes instead of the info.
+            until_success: Whether the first success ends the episode.
+            final: Whether the episode has no further steps.
+        """
         assert 1 <= count <= CHUNK
-        request = Step(self._next(), count, observe, scored, until_success)
+        request = Step(self._next(), count, observe, scored, until_success, final=final)
         self.worker.ask(request, self._step_limit(count), "step")
 
     def step_again(self) -> None:

@@ -100,7 +100,7 @@ def shorten(value: object) -> str:
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
 
 
-CONDITIONS = {"latency": "plan.latency"}
+CONDITIONS = {"latency": "plan.latency", "perturb": "plan.perturbations"}
 """What `--across` names, and where `run.json` has it."""
 
 
@@ -198,4 +198,6 @@ def _describe_entry(name: str, a: Any, b: Any) -> str:
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, Mapping) and "strength" in value:  # of a perturbation that only one has
+        value = value["strength"]
     return "none" if value is None or value == [] else str(value)

@@ -120,10 +120,11 @@ class Experiment:
         for name in ("suites", "tasks"):
             if name in options:
                 words += [f"--{name[:-1]}", ",".join(options[name])]
-        for name in ("env_args", "policy_args"):
+        for name in ("perturb", "env_args", "policy_args"):
             for key, value in options.get(name, {}).items():
-                said = value if isinstance(value, str) else json.dumps(value)
-                words += [f"--{name.replace('_', '-')[:-1]}", f"{key}={said}"]
+                texts = name == "perturb" and isinstance(value, dict)
+                said = "FILE" if texts else value if isinstance(value, str) else json.dumps(value)
+                words += [f"--{name.removesuffix('s').replace('_', '-')}", f"{key}={said}"]
         if "timeout" in options:
             limits = (f"{name}={seconds:g}" for name, seconds in options["timeout"].items())
             words += ["--timeout", ",".join(limits)]

@@ -53,6 +53,7 @@ class Options(Struct, frozen=True, kw_only=True):
     max_steps: Positive | UnsetType = UNSET
     instructions: _Texts | UnsetType = UNSET
     latency: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
+    perturb: dict[str, float | _Texts] | UnsetType = UNSET
     env_args: dict[str, Any] | UnsetType = UNSET
     timeout: dict[str, _Seconds] | UnsetType = UNSET
     retries: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
@@ -76,7 +77,7 @@ class Benchmark(Options, frozen=True, kw_only=True):
     ref: Annotated[str, Meta(min_length=1)]
 
 
-_MERGED = ("env_args", "policy_args", "timeout", "instructions")
+_MERGED = ("env_args", "policy_args", "timeout", "instructions", "perturb")
 """The options whose entries add up."""
 _CONSENT = (
     *("trust_remote_code", "allow_unpinned", "private", "sandbox", "sandbox_allow_network"),

@@ -42,7 +42,7 @@ _KEYS = {
     if field.name != "number"
 }
 # Most tasks have one instruction, which the benchmark declares.
-_OPTIONAL = ("description", "first_observation", "first_leaves", "calls", "held")
+_OPTIONAL = ("description", "first_observation", "first_leaves", "calls", "held", "end_state")
 
 
 _FILES = ("run.json", "episodes.jsonl", "summary.json", ".lock")

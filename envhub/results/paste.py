@@ -115,12 +115,13 @@ def _describe_tasks(plan: PlanInfo, summary: Summary) -> str:
 
 
 def _describe_question(plan: PlanInfo) -> str:
-    """Return the seed, the horizon and the latency."""
+    """Return the seed, the horizon, the latency and the perturbations."""
     horizons = sorted({task.horizon for task in plan.tasks.values()})
     shown = f"horizon {horizons[0]}"
     if len(horizons) > 1:
         shown = f"horizons {horizons[0]} to {horizons[-1]}"
     late = "" if plan.latency is None else f", latency {plan.latency.words}"
+    late += "".join(f", {name} {each.words}" for name, each in plan.perturbations.items())
     return f"seed {plan.seed}{' shared' if plan.seeding == 'shared' else ''}, {shown}{late}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from envhub.errors import UsageError
+from envhub.options import Argument
 from envhub.run_info import RunInfo
 from envhub.seeding import DEFAULT_SEEDING
 
@@ -39,7 +40,12 @@ def repeat_command(info: RunInfo) -> str | None:
         words += ["--latency", plan.latency.argument]
     if plan.instructions:
         words += ["--instructions", "FILE"]  # its content is in run.json
-    for option, args in (("--env-arg", info.benchmark.env_args), ("--policy-arg", policy.args)):
+    perturb: dict[str, Argument] = {name: p.argument for name, p in plan.perturbations.items()}
+    for option, args in (
+        ("--perturb", perturb),
+        ("--env-arg", info.benchmark.env_args),
+        ("--policy-arg", policy.args),
+    ):
         for name, value in args.items():
             words += [option, f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
     return shlex.join(words)
@@ -64,6 +70,8 @@ def write_toml(info: RunInfo) -> str:
         asked["seeding"] = plan.seeding
     if plan.latency is not None:
         asked["latency"] = plan.latency.argument
+    if plan.perturbations:
+        asked["perturb"] = {name: each.strength for name, each in plan.perturbations.items()}
     if plan.max_steps is not None:
         asked["max_steps"] = plan.max_steps
     if plan.instructions:

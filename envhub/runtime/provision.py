@@ -7,14 +7,14 @@ resolved to pins. No code of a benchmark is executed here.
 import platform
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envhub.declarations import Benchmark
-from envhub.discovery import chosen, find
+from envhub.discovery import chosen, find, find_perturbation
 from envhub.errors import (
     ContractError,
     RuntimeUnavailable,
@@ -40,6 +40,7 @@ def provision(
     *,
     locked: bool = False,
     inline: bool = False,
+    perturbations: Iterable[str] = (),
     message: Say = lambda _: None,
     progress: Say = lambda _: None,
 ) -> Interpreter:
@@ -51,6 +52,7 @@ def provision(
         benchmark: The plugin's declaration. Until it is known, a plugin runs here.
         locked: Whether to use the pins of `envhub.lock`.
         inline: Whether the benchmark runs in this process, without workers.
+        perturbations: The names of those whose code the workers load, too.
         message: Receives messages for the user.
         progress: Receives a line for each step that takes long.
 
@@ -86,6 +88,7 @@ def provision(
             name=source.name,
             line=rebuild_line(source),
             plugin=source.name if isinstance(source, PluginSource) else None,
+            perturbations=perturbations,
             progress=progress,
         )
     except RuntimeUnavailable as error:
@@ -124,6 +127,7 @@ def build(
     name: str,
     line: str,
     plugin: str | None = None,
+    perturbations: Iterable[str] = (),
     base: "Python | None" = None,
     progress: Say = lambda _: None,
 ) -> Interpreter:
@@ -135,6 +139,7 @@ def build(
         name: The benchmark's name.
         line: The command that tries again, for errors.
         plugin: The plugin that declares the benchmark.
+        perturbations: The names of those whose code the workers load, too.
         base: The interpreter that it is built on; None: this one.
         progress: Receives a line for each step that takes long.
 
@@ -151,6 +156,7 @@ def build(
     complete = pins if pins is not None else resolve(declared, name=name, line=line, base=base)
     plugins = [*([plugin] if plugin else ()), *(chosen() or ())]
     distributions = [find(plugin).distribution for plugin in plugins]
+    distributions += [find_perturbation(name).distribution for name in perturbations]
     return ensure_runtime(
         complete, distributions, name=name, line=line, base=base, progress=progress
     )

@@ -24,7 +24,7 @@ def identify(source: Source) -> dict[str, Any]:
         case PluginSource(name=name):
             plugin = find(name)
             package = f"{plugin.distribution} {plugin.version}"
-            return {"kind": "plugin", "package": package, "files": _installed(plugin)}
+            return {"kind": "plugin", "package": package, "files": hash_installed(plugin)}
         case FileSource(origin=Origin() as origin):
             return {"kind": "hub", **asdict(origin)}
         case FileSource(directory=directory):
@@ -35,7 +35,7 @@ def list_files(source: Source) -> list[str]:
     """Return the paths of the files that `identify` hashes."""
     match source:
         case PluginSource(name=name):
-            return sorted(_installed(find(name)))
+            return sorted(hash_installed(find(name)))
         case FileSource(origin=Origin() as origin):
             return sorted(origin.files)
         case FileSource(directory=directory):
@@ -106,7 +106,7 @@ def _is_skipped(folder: Path) -> bool:
     return all((folder / name).exists() for name in ("run.json", "episodes.jsonl"))
 
 
-def _installed(plugin: Installed) -> dict[str, str]:
+def hash_installed(plugin: Installed) -> dict[str, str]:
     """Return the hashes of a package's Python files, as its own record lists them.
 
     The record of an editable installation lists none, or a module that finds them: then the files
@@ -123,6 +123,8 @@ def _installed(plugin: Installed) -> dict[str, str]:
 
 def _editable(package: str) -> dict[str, str]:
     spec = util.find_spec(package)  # of a top-level name, which imports nothing
+    if spec is not None and spec.submodule_search_locations is None and spec.has_location:
+        return {f"{package}.py": hash_file(Path(str(spec.origin)))}
     folders = (spec.submodule_search_locations or ()) if spec is not None else ()
     return {
         f"{package}/{name}": digest

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from envhub.declarations import MAX_DESCRIPTION, Benchmark
+from envhub.declarations import MAX_DESCRIPTION, Benchmark, Perturbation
 from envhub.options import Argument, Delays
 from envhub.records import Count
 from envhub.types import Batch, FileSource, Outlier, PolicyFacts, PolicySource
@@ -30,6 +30,11 @@ TaskSpaces = Annotated[
 """Groups of tasks that share an observation space and an action space."""
 
 
+Perturbations = Annotated[tuple[Perturbation, ...], msgspec.Meta(max_length=1000)]
+
+Digest = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+
+
 class _Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
     id: int
     """Counts requests; an answer repeats the id of its request."""
@@ -53,6 +58,14 @@ class Load(_Message, frozen=True):
     """For LeRobot-style `make_env` files: what another worker has read from their envs."""
     fatal: tuple[str, ...] = ()
     """The tasks whose envs ended the processes of other workers. They are not made here."""
+    perturb: dict[str, float | dict[str, list[str]]] = {}
+    """The strengths of perturbations, by name."""
+
+
+class LoadPerturbations(_Message, frozen=True):
+    """Report what perturbations declare. Answer: PerturbationsLoaded."""
+
+    names: tuple[str, ...]
 
 
 class Open(_Message, frozen=True):
@@ -88,6 +101,8 @@ class Reset(_Message, frozen=True):
     """The leaves to fill; None = all."""
     first: bool = False
     """Whether to report the digest of the observation."""
+    index: int = 0
+    """Of the episode among those of its task."""
 
 
 class Step(_Message, frozen=True):
@@ -103,6 +118,8 @@ class Step(_Message, frozen=True):
     inline: bool = False
     """Whether the action of the only step is in this message and not in shared memory."""
     action: Any = None
+    final: bool = False
+    """Whether the episode has no further steps than these."""
 
 
 class Render(_Message, frozen=True):
@@ -229,8 +246,8 @@ class QuickStep(_Message, frozen=True):
 
 
 _Encoded = (
-    Load | Open | Attach | Convert | Reset | Step | Render | Call | SetAttr | Close | LoadPolicy
-    | Play | Probe | MapSlot | Act
+    Load | LoadPerturbations | Open | Attach | Convert | Reset | Step | Render | Call | SetAttr
+    | Close | LoadPolicy | Play | Probe | MapSlot | Act
 )  # fmt: skip
 
 Request = _Encoded | QuickStep
@@ -265,6 +282,14 @@ class Loaded(_Message, frozen=True):
     """The tasks of a file whose envs cannot be made; their other fields mean nothing."""
     without_horizon: Annotated[tuple[str, ...], msgspec.Meta(max_length=MAX_TASKS)] = ()
     """The tasks of a file whose envs have no horizon; that of the task means nothing."""
+    perturbations: Perturbations = ()
+    """What those declare that `Load` named, in its order."""
+
+
+class PerturbationsLoaded(_Message, frozen=True):
+    """What the perturbations declare, in the order of the request."""
+
+    perturbations: Perturbations
 
 
 class Making(_Message, frozen=True):
@@ -298,7 +323,7 @@ class Converted(_Message, frozen=True):
 class First(msgspec.Struct, frozen=True, array_like=True):
     """The first observation of an episode, by its digest."""
 
-    digest: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+    digest: Digest
     whole: bool
     """Whether the env filled every leaf, and not only those that it was asked for."""
 
@@ -325,6 +350,9 @@ class Stepped(_Message, frozen=True):
     info: dict[str, Any]
     """The info of the last step; empty if the steps were scored."""
     texts: dict[str, str]
+    state: Digest | None = None
+    """Of the env's state, if the steps were scored, the last one ended the episode and the env can
+    say it."""
 
 
 class Returned(_Message, frozen=True):
@@ -357,6 +385,8 @@ class Played(_Message, frozen=True):
     """With delays: the calls of the episode so far whose results were taken."""
     held: Count = 0
     """With delays: the steps of the episode so far in which the robot was held still."""
+    state: Digest | None = None
+    """Of the env's state, if the last step ended the episode and the env can say it."""
 
 
 TraceStep = dict[str, Annotated[str, msgspec.Meta(max_length=64)]]
@@ -398,6 +428,7 @@ class QuickStepped(_Message, frozen=True):
 
 _EncodedReply = (
     Loaded
+    | PerturbationsLoaded
     | Making
     | Opened
     | Done
@@ -416,6 +447,7 @@ Reply = _EncodedReply | QuickStepped
 
 _EXPECTED: dict[type[Request], tuple[type[Reply], ...]] = {
     Load: (Loaded, Making, Failed),
+    LoadPerturbations: (PerturbationsLoaded, Failed),
     Open: (Opened, Failed),
     Attach: (Done, Failed),
     Convert: (Converted, Failed),

@@ -136,8 +136,8 @@ class EnvSide:
     """The env that a policy acts in, and how the session calls it."""
 
     env: AnyEnv
-    reset: Callable[[int | None, Any], tuple[Any, Any]]
-    """Called with the seed and the options; returns observation and info."""
+    reset: Callable[[int | None, Any, int], tuple[Any, Any]]
+    """Called with the seed, the options and the episode's index; returns observation and info."""
     observe: Callable[[Leaves], object]
     """Called with the leaves that the next reset or step must fill."""
     show: Callable[[Any], Any]
@@ -146,6 +146,10 @@ class EnvSide:
     """Called after a reset; returns the instruction of the episode, None: the task's."""
     first: Callable[[Any], First | None]
     """Called with the raw observation of a reset; returns its digest."""
+    end_state: Callable[..., bytes | None]
+    """Called with `ended`; returns the digest of the env's state if the episode has ended."""
+    retold: bool = False
+    """Whether `instruction` replaces what the policy brings along."""
 
 
 def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played:
@@ -163,12 +167,14 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
     if request.fresh:
         turn.give_to_env(0)
         observe(needs)
-        observation, _ = env_side.reset(request.episode.seed, request.options)
+        episode = request.episode
+        observation, _ = env_side.reset(episode.seed, request.options, episode.index)
         first = env_side.first(observation)
         player.look(show(observation))
         description = None if request.episode.fixed else env_side.instruction()
         turn.give_to_policy(0)
-        context = context_of(request.episode, player.facts.instructions, description)
+        own = {} if env_side.retold and description else player.facts.instructions
+        context = context_of(request.episode, own, description)
         player.start(context, request.delays)
     rewards: list[float] = []
     successes: list[bool | None] = []
@@ -188,6 +194,8 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
         if read:
             player.look(show(observation))
     played = portable(np.stack(actions))
+    over = terminated or truncated or (request.until_success and successes[-1])
+    state = env_side.end_state(ended=over or (request.final and taken + 1 == request.count))
     return Played(
         request.id,
         rewards,
@@ -198,4 +206,5 @@ def play(request: Play, player: Player, env_side: EnvSide, turn: Turn) -> Played
         description,
         first,
         *player.counts,
+        state,
     )

@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from envhub.declarations import Task
+from envhub.declarations import Perturbation, Task
 from envhub.errors import ContractError
 from envhub.machine.facts import describe_process
 from envhub.plugins import Plugins
@@ -25,10 +25,12 @@ from envhub.wire.messages import (
     First,
     Load,
     Loaded,
+    LoadPerturbations,
     LoadPolicy,
     Making,
     Open,
     Opened,
+    PerturbationsLoaded,
     Play,
     Played,
     PolicyLoaded,
@@ -58,8 +60,10 @@ from envhub.worker.benchmark import (
     relevant_packages,
 )
 from envhub.worker.convert import Converter
+from envhub.worker.end_state import state_reader
 from envhub.worker.envcalls import take_reset, take_step
 from envhub.worker.leaves import Reader, Writer, observers, readers, writers
+from envhub.worker.perturbed import LoadedPerturbations, PerturbedEnv
 from envhub.worker.play import EnvSide, Player, Turn, play
 from envhub.worker.policy.load import make_caller
 from envhub.worker.replies import answer_with, encoded, failure
@@ -100,6 +104,9 @@ class Session:
         self._plugins = Plugins()
         self._loaded: LoadedBenchmark | None = None
         self._env: AnyEnv | None = None
+        self._perturbations: LoadedPerturbations | None = None
+        self._perturbed: PerturbedEnv | None = None
+        self._state: Callable[[], bytes] | None = None
         self._task: Task | None = None
         self._buffers: Buffers | None = None
         self._row = 0
@@ -114,11 +121,13 @@ class Session:
         self._unchecked: list[Reader] = []
         self._step_result = memoryview(b"")
         self._scored_leaves: frozenset[str] | None = None
+        self._until_success = False
         self._reported: set[str] = set()
         self._player: Player | None = None
         self._turn = Turn()
         self._handlers: dict[type[Request], Callable[[Any], Reply]] = {
             Load: self._load,
+            LoadPerturbations: self._load_perturbations,
             Open: self._open,
             Attach: self._attach,
             Convert: self._convert,
@@ -165,6 +174,10 @@ class Session:
             self._plugins,
             lambda task: self._channel.send(encoded(Making(request.id, task))),
         )
+        perturbations: tuple[Perturbation, ...] = ()
+        if request.perturb:
+            self._perturbations = LoadedPerturbations(self._plugins, request.perturb)
+            perturbations = self._perturbations.declared
         return Loaded(
             request.id,
             self._loaded.benchmark,
@@ -174,7 +187,12 @@ class Session:
             describe_process() if request.packages else {},
             self._loaded.broken,
             self._loaded.without_horizon,
+            perturbations,
         )
+
+    def _load_perturbations(self, request: LoadPerturbations) -> PerturbationsLoaded:
+        declared = tuple(self._plugins.perturbation(name)[0] for name in request.names)
+        return PerturbationsLoaded(request.id, declared)
 
     def _declared_spaces(self, loaded: LoadedBenchmark) -> TaskSpaces:
         """Collect the spaces that the benchmark declares.
@@ -208,6 +226,7 @@ class Session:
 
     def _close_env(self) -> None:
         env, self._env, self._observers, self._buffers = self._env, None, (), None
+        self._perturbed, self._state = None, None
         self._writers, self._step_result, self._scored_leaves = [], memoryview(b""), None
         self._readers, self._filled = [], frozenset()
         self._converter, self._shown, self._needs = None, None, None
@@ -225,6 +244,10 @@ class Session:
         env = self._loaded.make(request.suite, task)
         for wrapper in self._plugins.wrappers(task):
             env = wrapper(env)
+        if self._perturbations is not None:
+            self._perturbed = self._perturbations.wrap(env, task)
+            env = self._perturbed or env
+        self._state = state_reader(env)
         self._env, self._task, self._converter, self._needs = env, task, None, None
         shown = env.observation_space
         if request.needs is not None:
@@ -274,14 +297,16 @@ class Session:
 
     def _reset(self, request: Reset) -> WasReset:
         paths = self._observe(request.observe)
-        observation, info = self._take_reset(request.seed, request.options)
+        observation, info = self._take_reset(request.seed, request.options, request.index)
         first = self._first(observation) if request.first else None
         texts = self._write(observation, paths)
         sent_info = self._portable_items(info, "info")
         return WasReset(request.id, sent_info, texts, self._instruction(), first)
 
-    def _take_reset(self, seed: int | None, options: Any) -> tuple[Any, Any]:
+    def _take_reset(self, seed: int | None, options: Any, index: int) -> tuple[Any, Any]:
         """Reset the env; its first observation is checked whole, also if nobody reads it."""
+        if self._perturbed is not None:
+            self._perturbed.index = index
         observation, info = take_reset(self._open_env(), seed, options)
         for reader in self._unchecked:
             reader.read(observation)
@@ -317,7 +342,18 @@ class Session:
         observed = self._all_leaves if request.observe is None else frozenset(request.observe)
         # An empty frame cannot say what to observe: quick steps repeat the last scored Step.
         self._scored_leaves = observed if request.scored else None
-        return Stepped(request.id, rewards, terminated, truncated, successes, sent_info, texts)
+        self._until_success = request.until_success
+        final = request.final and index == last
+        state = self._end_state(
+            ended=terminated or truncated or final or (request.until_success and successes[-1])
+        )
+        return Stepped(
+            request.id, rewards, terminated, truncated, successes, sent_info, texts, state
+        )
+
+    def _end_state(self, *, ended: bool | None) -> bytes | None:
+        """Return the digest of the env's state if the episode has ended, and the env can say it."""
+        return self._state() if ended and self._state is not None else None
 
     def _quick_step(self, number: int) -> Stepped | None:
         if self._scored_leaves is not None:
@@ -341,8 +377,9 @@ class Session:
         observation, reward, terminated, truncated, info = take_step(env, action)
         success = success_of(info)
         texts = self._write(observation, paths)
-        if texts:
-            return Stepped(number, [reward], terminated, truncated, [success], {}, texts)
+        state = self._end_state(ended=terminated or truncated or (success and self._until_success))
+        if texts or state is not None:  # these have no place in shared memory
+            return Stepped(number, [reward], terminated, truncated, [success], {}, texts, state)
         code = SUCCESSES.index(success)
         STEP_RESULT.pack_into(self._step_result, 0, number, reward, terminated, truncated, code)
         return None
@@ -360,7 +397,14 @@ class Session:
         if self._player is None:
             raise ContractError("No policy is loaded in this worker.")
         env_side = EnvSide(
-            env, self._take_reset, self._observe, self._show, self._instruction, self._first
+            env,
+            self._take_reset,
+            self._observe,
+            self._show,
+            self._instruction,
+            self._first,
+            self._end_state,
+            retold=self._perturbations is not None and self._perturbations.retell,
         )
         return play(request, self._player, env_side, self._turn)
 
@@ -402,6 +446,8 @@ class Session:
         assert self._loaded is not None
         assert self._task is not None
         text = self._loaded.instruction(self._open_env())
+        if self._perturbed is not None:
+            text = self._perturbed.instruction(text or self._task.description)
         return None if text == self._task.description else text
 
     def _observe(self, paths: Collection[str] | None) -> frozenset[str]:

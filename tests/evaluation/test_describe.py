@@ -77,6 +77,9 @@ def test_what_run_json_says(out, tmp_path):
             for name in ("far", "near")
         },
         "latency": None,
+        "perturbations": {},
+        "dimensions": {},
+        "part": False,
     }
     policy = said["policy"]
     assert (policy["kind"], policy["ref"]) == ("file", f"{tmp_path}/mine.py")

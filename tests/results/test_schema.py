@@ -36,7 +36,7 @@ OPTIONAL = {
         for name in ("package", "repo", "commit", "endpoint", "proof", "consent", "env_var_hashes")
     ),
     *(f"policy.{name}" for name in ("path", "sha256", "imports", "args", "files", "provided")),
-    "plan.latency",
+    *("plan.latency", "plan.perturbations"),
     *(f"policy.{name}" for name in ("batch", "placement", "about", "latency", "outliers")),
     *(f"policy.{name}" for name in ("runtime", "processes")),
     *(f"plan.tasks.{name}.description" for name in ("near", "far")),
@@ -217,7 +217,7 @@ def words(annotation: Any) -> str:
         return words(type(arguments[0]))
     if origin in (UnionType, Union):
         kinds = dict.fromkeys(words(part) for part in arguments if part is not NoneType)
-        return " or ".join((*kinds, "null"))
+        return " or ".join((*kinds, *(["null"] if NoneType in arguments else [])))
     if origin in (list, tuple):
         return "list"
     return PLAIN.get(annotation, "object")
@@ -236,7 +236,8 @@ def declared(kind: Any, above: str = "") -> dict[str, str]:
         args = get_args(annotation)
         for part in (annotation, *args, *(inner for arg in args for inner in get_args(arg))):
             if is_dataclass(part) or (isinstance(part, type) and issubclass(part, Info)):
-                below = f"{dotted}.<task>" if get_origin(annotation) is dict else dotted
+                key = "name" if dotted == "plan.perturbations" else "task"
+                below = f"{dotted}.<{key}>" if get_origin(annotation) is dict else dotted
                 found |= {below: "object"} if below != dotted else {}
                 found |= declared(part, f"{below}.")
     return found
@@ -276,6 +277,7 @@ def has_type(value: object, described: str) -> bool:
 
 
 ONLY_LATE = tuple(name for name in declared(RunInfo) if name.startswith("plan.latency."))
+ONLY_PERTURBED = tuple(n for n in declared(RunInfo) if n.startswith("plan.perturbations."))
 
 
 def compare(content: dict[str, Any], described: dict[str, str], *absent: str) -> None:
@@ -315,7 +317,8 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
     with pytest.warns(RuntimeWarning, match="1 of 2 episodes ended with an error"):
         evaluate(str(WALK), f"{WALKERS}:fails", **question, out=out)
     manifest = json.loads((out / "run.json").read_text())
-    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS, *ONLY_LATE, "plan.tasks.<task>.seeds_of")
+    absent = (*ONLY_PROVIDED, *ONLY_OUTLIERS, *ONLY_LATE, *ONLY_PERTURBED)
+    absent += ("plan.tasks.<task>.seeds_of",)
     compare(manifest, documented("run.json"), *absent)
     records = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
     assert {record["status"] for record in records} == {"ok", "policy_error"}
@@ -326,6 +329,7 @@ def test_what_a_run_writes_is_what_is_documented(tmp_path):
             "first_leaves",
             "calls",
             "held",
+            "end_state",
             *(() if record["error"] else below),
         )
         compare(record, documented("A record"), *unsaid)

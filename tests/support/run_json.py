@@ -42,6 +42,7 @@ MANIFEST: dict[str, Any] = {
         "max_steps": None,
         "instructions": {},
         "latency": None,
+        "perturbations": {},
         "reuse": "reset",
         "tasks": {
             name: {"horizon": 5, "success": "once", "init_states": 0, "description": f"Go {name}."}

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from envhub.errors import RunDirectoryError
 from envhub.files import write_whole
-from envhub.results.latencies import LatencyLine
 from envhub.results.report.comparison import render_comparison
 from envhub.results.report.content import content
 from envhub.results.report.index import holds_runs, render_index
-from envhub.results.report.latencies import render_latencies
+from envhub.results.report.sweep import render_sweep
 from envhub.results.report.templates import render_page
 from envhub.results.run import Run, open_run
+from envhub.results.sweep import SweepLine
 
 _NAME = "report.html"
 
@@ -52,9 +52,9 @@ def report(
     return write_page(path, render(opened, path))
 
 
-def report_latencies(lines: Sequence[LatencyLine]) -> Path:
-    """Write the page about several latencies beside their runs, and return its file."""
-    return write_page(lines[0].run.directory.parent / _NAME, render_latencies(lines))
+def report_sweep(lines: Sequence[SweepLine]) -> Path:
+    """Write the page about several values of a condition beside their runs; return its file."""
+    return write_page(lines[0].run.directory.parent / _NAME, render_sweep(lines))
 
 
 def render(run: Run, path: Path | None = None) -> str:

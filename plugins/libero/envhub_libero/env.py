@@ -203,6 +203,17 @@ class Libero(gym.Env[Observation, Array]):
         frame = self._running().render(next(iter(self._cameras.values())))
         return np.ascontiguousarray(frame[::-1, ::-1])
 
+    def mujoco(self) -> tuple[Any, Any]:
+        """Return MuJoCo's model and data, for perturbations. Each reset makes new ones."""
+        return self._running().mujoco()
+
+    def observe(self) -> Observation:
+        """Look again, after a change, at the state as it is now.
+
+        LIBERO's own observations are sensed where a control step begins; these where it has ended.
+        """
+        return self._observe(self._running().look(self._drawing()))
+
     def close(self) -> None:
         """Free the simulator and the GL context; the next reset builds new ones."""
         simulator, self._simulator = self._simulator, None

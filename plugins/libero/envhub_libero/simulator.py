@@ -96,6 +96,24 @@ class Simulator:
         observation, reward, success, _ = self._env.step(action)
         return observation, float(reward), bool(success)
 
+    def mujoco(self) -> tuple[Any, Any]:
+        """Return MuJoCo's model and data, which the next reset replaces."""
+        sim = self._env.sim
+        return sim.model._model, sim.data._data
+
+    def look(self, drawing: frozenset[str]) -> Mapping[str, Any]:
+        """Return an observation of the state as it is now; robosuite's own timers do not move.
+
+        Args:
+            drawing: The cameras that it must show.
+        """
+        self._draw(drawing)
+        sensed: dict[str, Any] = {}
+        for name, observable in self._env.env._observables.items():
+            if observable.is_enabled():
+                sensed[name] = np.array(observable._sensor(sensed))
+        return sensed
+
     def orientation(self) -> Array:
         """Return the rotation matrix of the hand, as the controller last saw it."""
         return np.array(self._env.robots[0].controller.ee_ori_mat)

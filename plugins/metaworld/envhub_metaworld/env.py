@@ -78,6 +78,7 @@ class MetaWorld(gym.Env[Observation, Array]):
         self._blank = np.zeros((size, size, 3), np.uint8)
         self._simulator: Any = None
         self._renderer: Renderer | None = None
+        self._state: Any = None
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -102,6 +103,15 @@ class MetaWorld(gym.Env[Observation, Array]):
             self._renderer = Renderer(self._running(), self._camera, self._size)
         return self._renderer.draw()
 
+    def mujoco(self) -> tuple[Any, Any]:
+        """Return MuJoCo's model and data, for perturbations."""
+        simulator = self._running()
+        return simulator.model, simulator.data
+
+    def observe(self) -> Observation:
+        """Look again, after a change; the state is that of the last reset or step."""
+        return self._observe(self._state)
+
     def close(self) -> None:
         """Free the simulator and the GL context; the next reset builds new ones."""
         renderer, self._renderer, self._simulator = self._renderer, None, None
@@ -109,6 +119,7 @@ class MetaWorld(gym.Env[Observation, Array]):
             renderer.close()
 
     def _observe(self, state: Array) -> Observation:
+        self._state = state
         return {
             "pixels": self.render() if "pixels" in self.observing else self._blank,
             "agent_pos": state[:4],

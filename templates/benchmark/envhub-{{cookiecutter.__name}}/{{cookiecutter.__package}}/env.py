@@ -115,6 +115,14 @@ class Push(gym.Env[Observation, Array]):
         """Draw the frame that `pixels` would hold now."""
         return self._running().draw()
 
+    def mujoco(self) -> tuple[Any, Any]:
+        """Return MuJoCo's model and data, for perturbations and for the state at the end."""
+        return self._running().mujoco()
+
+    def observe(self) -> Observation:
+        """Look again, after a perturbation has changed the scene."""
+        return self._observe()
+
     def close(self) -> None:
         """Free the simulator and the GL context; the next reset builds new ones."""
         simulator, self._simulator = self._simulator, None

@@ -67,6 +67,10 @@ class Simulator:
         self._renderer.update_scene(self._data, camera="top")
         return np.array(self._renderer.render())
 
+    def mujoco(self) -> tuple[Any, Any]:
+        """Return MuJoCo's model and data."""
+        return self._model, self._data
+
     def close(self) -> None:
         """Free the GL context."""
         renderer, self._renderer = self._renderer, None
