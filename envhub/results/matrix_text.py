@@ -5,6 +5,7 @@ import io
 import re
 from textwrap import wrap
 from typing import Literal, get_args
+from unicodedata import normalize
 
 from envhub.errors import one_line
 from envhub.results.conclusion import points
@@ -200,8 +201,22 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",  # the straight one is in no font of the default encoding
+    "ß": r"\ss{}",
+    "ø": r"\o{}",
+    "Ø": r"\O{}",
+    "æ": r"\ae{}",
+    "Æ": r"\AE{}",
+    "œ": r"\oe{}",
+    "Œ": r"\OE{}",
+    "ł": r"\l{}",
+    "Ł": r"\L{}",
+    "±": r"$\pm$",
 }
+_LATEX_ACCENTS = {
+    "\u0300": "`", "\u0301": "'", "\u0302": "^", "\u0303": "~", "\u0304": "=", "\u0306": "u",
+    "\u0307": ".", "\u0308": '"', "\u030a": "r", "\u030b": "H", "\u030c": "v", "\u0327": "c",
+}  # fmt: skip
 
 
 def _latex(matrix: Matrix) -> str:
@@ -246,6 +261,15 @@ def _latex_difference(cell: MatrixCell | None) -> str:
 
 
 def _escape_latex(text: str) -> str:
-    """Without characters that LaTeX's fonts may lack: those are written as code points."""
-    plain = one_line(text)
-    return "".join(_LATEX.get(c, c if c.isascii() else rf"\symbol{{{ord(c)}}}") for c in plain)
+    """What LaTeX's default encoding and fonts lack is written as its code point."""
+    return "".join(map(_escape_character, one_line(text)))
+
+
+def _escape_character(character: str) -> str:
+    if character.isascii() or character in _LATEX:
+        return _LATEX.get(character, character)
+    parts = normalize("NFD", character)
+    base, accent = parts[:1], _LATEX_ACCENTS.get(parts[1:])
+    if accent is not None and base.isalpha() and base.isascii():
+        return rf"\{accent}{{{base}}}"
+    return f"[U+{ord(character):04X}]"

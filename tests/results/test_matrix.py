@@ -4,10 +4,12 @@ import csv
 import io
 import json
 import random
+import string
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from msgspec import structs
 from support.manifests import write_run
 
@@ -189,9 +191,23 @@ def test_markdown_and_latex_escape_what_is_foreign(entry):
     assert markdown[2].startswith(r"| a\|b\_\*x\*\\n&%$\# | 75.0% \[30.1, 95.4\]; -25.0 ")
     latex = render_matrix(matrix, "latex")
     assert r"a\textbar{}b\_*x*\textbackslash{}n\&\%\$\# & 75.0\% [30.1, 95.4]" in latex
-    assert r"\symbol{252}" in latex
+    assert r"\"{u} & 100.0\%" in latex
     assert latex.count(r"\\") == 4
     assert "adjusted by Holm" in latex
+
+
+def test_markdown_renders_as_what_it_says(entry):
+    """Read by a renderer of CommonMark with tables, as forges have one."""
+    names = [string.punctuation, "<b>x</b> http://a.b _c_ `d` ~~e~~", "![i](j) \\| k"]
+    entries = [entry(name.replace("/", ":"), "c|d", near="1101") for name in names]
+    text = render_matrix(make_matrix(entries, baseline=entries[0].policy), "markdown")
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text)
+    cells = [token for token in tokens if token.type == "inline"][: 2 * (1 + len(names))]
+    assert all(child.type == "text" for cell in cells for child in cell.children)
+    plain = ["".join(child.content for child in cell.children) for cell in cells]
+    assert plain[:2] == ["policy", "c|d"]
+    assert plain[2::2] == [each.policy for each in entries]
+    assert all("75.0% [30.1, 95.4]" in said for said in plain[3::2])
 
 
 def test_a_wide_matrix_is_shown_benchmark_by_benchmark(grid):

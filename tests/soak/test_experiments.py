@@ -8,12 +8,18 @@ import os
 import random
 import shutil
 import signal
+import string
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+from support.manifests import write_run
 from support.run_tools import WALK, WALKERS, ended, envhub, outcomes, snapshot, start
+
+from envhub.results.matrix import Entry, make_matrix
+from envhub.results.matrix_text import render_matrix
+from envhub.results.run import open_run
 
 KILLS = max(1, round(5 * float(os.environ.get("ENVHUB_SOAK", "1"))))
 SEED = int(os.environ.get("ENVHUB_SOAK_SEED", "0"))
@@ -87,17 +93,30 @@ def test_records_and_matrix_are_those_of_single_runs(played: Path, tmp_path: Pat
 
 
 def test_latex_compiles(played: Path, tmp_path: Path):
+    compile_latex(envhub("compare", played, "--format", "latex").out, tmp_path)
+
+
+@pytest.mark.parametrize("name", [string.printable, "".join(map(chr, range(160, 384)))])
+def test_latex_of_any_name_compiles(tmp_path: Path, name: str):
+    """No run is played: the names are foreign, the rest is as above."""
+    place = write_run(tmp_path / "run", lambda info: None, near="1101", far="01")
+    run = open_run(place)
+    entries = [Entry(name, name, 0, run), Entry("base", name, 0, run)]
+    compile_latex(render_matrix(make_matrix(entries, baseline="base"), "latex"), tmp_path)
+
+
+def compile_latex(table: str, tmp_path: Path) -> None:
     if shutil.which("pdflatex") is None:
         pytest.skip("pdflatex is missing: apt install texlive-latex-base texlive-latex-recommended")
-    table = envhub("compare", played, "--format", "latex").out
     lines = (r"\documentclass{article}\usepackage{booktabs}\begin{document}", table)
     (tmp_path / "table.tex").write_text("\n".join((*lines, r"\end{document}")))
     done = subprocess.run(
         ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"],
         cwd=tmp_path,
         capture_output=True,
-        text=True,
+        encoding="latin-1",
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Missing character" not in (tmp_path / "table.log").read_text("latin-1")
     assert (tmp_path / "table.pdf").stat().st_size > 0
