@@ -54,8 +54,8 @@ from envhub.files import (
     walk_tree,
     write_whole,
 )
+from envhub.options import Say
 
-Say = Callable[[str], None]
 Build = Callable[[Path], dict[str, Any]]
 """Fills an empty directory and returns its description."""
 

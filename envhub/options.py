@@ -1,6 +1,6 @@
 """What users choose, by options of commands and by arguments of functions. Plain data only."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
 
@@ -126,3 +126,24 @@ class Limits:
     act: float = 120.0
     """For one call of the policy."""
     close: float = 5.0
+
+
+Say = Callable[[str], None]
+"""Receives a text for the user."""
+
+
+def _silent(_text: str) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class Reporter:
+    """Who is told what happens before envs run; by default nobody."""
+
+    message: Say = _silent
+    """Receives sentences that the user should know."""
+    progress: Say = _silent
+    """Receives a line before something slow."""
+
+
+SILENT = Reporter()

@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +17,7 @@ import envhub
 from envhub.errors import ContractError, EnvHubError, UsageError
 from envhub.files import expand_home
 from envhub.host.loading import LazySpec, describe
-from envhub.options import Argument, Limits
+from envhub.options import Argument, Limits, Reporter, Say
 from envhub.refs import PathRef
 from envhub.scratch import scratch_directory
 from envhub.sources.find import locate
@@ -100,7 +100,7 @@ def look_at(
     origin: Origin,
     limits: Limits,
     *,
-    message: Callable[[str], None] = lambda _: None,
+    message: Say = lambda _: None,
 ) -> Facts:
     """Make an env in a worker, play one episode of random actions, and say what was seen.
 
@@ -129,14 +129,14 @@ def _look(
     directory: Path,
     origin: Origin,
     limits: Limits,
-    message: Callable[[str], None],
+    message: Say,
     *,
     drawn: bool,
 ) -> Facts:
     file = str(origin.file) if origin.file else ""
     arguments: dict[str, Argument] = {"origin": file, "name": origin.name, "drawn": drawn}
     spec = WorkerSpec(locate(PathRef(str(directory))), arguments, limits)
-    described = describe(spec, "auto", message=message, progress=message)
+    described = describe(spec, "auto", reporter=Reporter(message, message))
     [(suite, [task])] = described.benchmark.suites.items()
     if task.name in described.broken:
         if drawn:

@@ -14,14 +14,14 @@ from envhub.arguments import (
 )
 from envhub.check.findings import Findings
 from envhub.check.report import Report
-from envhub.check.settings import FULL, QUICK, Say, Settings
+from envhub.check.settings import FULL, QUICK, Settings
 from envhub.check.task import TaskInspection
 from envhub.declarations import Task
 from envhub.errors import UsageError, WorkerError
 from envhub.evaluation.plan import select
 from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.waiting import close_workers
-from envhub.options import Argument, Limits, SourceKeywords, SourceOptions
+from envhub.options import Argument, Limits, Reporter, Say, SourceKeywords, SourceOptions
 from envhub.sources.find import find_source
 from envhub.types import WorkerSpec, confinement_of
 
@@ -78,8 +78,7 @@ def check_benchmark(
             options.runtime,
             locked=options.locked,
             inline=settings.inline,
-            message=message,
-            progress=message,
+            reporter=Reporter(message, message),
         )
     except WorkerError as exc:
         findings = Findings("")

@@ -1,13 +1,10 @@
 """What to inspect, and how thoroughly."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from envhub.options import Argument, Limits, SourceKeywords, SourceOptions
-
-Say = Callable[[str], None]
-"""Receives messages for the user."""
+from envhub.options import Argument, Limits, Say, SourceKeywords, SourceOptions
 
 
 @dataclass(frozen=True, slots=True)

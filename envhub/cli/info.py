@@ -10,6 +10,7 @@ import click
 from envhub.cli.hub_facts import describe_unexecuted, requirements_json, requirements_text
 from envhub.cli.options import (
     SPACE_COLUMNS,
+    TERMINAL,
     WholeNumber,
     debug_option,
     env_arg_option,
@@ -91,8 +92,7 @@ def command(
         options.runtime,
         locked=options.locked,
         with_spaces=True,
-        message=message,
-        progress=message,
+        reporter=TERMINAL,
     )
     spaces = next(iter(described.spaces.values()), None)
     declared = _requirements(source)

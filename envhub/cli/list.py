@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from envhub.cli.options import (
+    TERMINAL,
     debug_option,
     env_arg_option,
     excerpt,
@@ -76,8 +77,7 @@ def command(
         WorkerSpec(source, env_args, limits, env_vars=options.env_vars),
         options.runtime,
         locked=options.locked,
-        message=message,
-        progress=message,
+        reporter=TERMINAL,
     )
     benchmark = described.benchmark
     click.echo(_tasks_json(benchmark) if as_json else _tasks_text(benchmark))

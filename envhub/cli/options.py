@@ -16,7 +16,7 @@ from envhub.cli.output import echo_error
 from envhub.config import read_setting
 from envhub.errors import UsageError, printable
 from envhub.offline import VARIABLE
-from envhub.options import Argument, Limits, PolicyOptions, SourceOptions
+from envhub.options import Argument, Limits, PolicyOptions, Reporter, SourceOptions
 from envhub.values import MAX_DEPTH, find_value_problem
 
 if TYPE_CHECKING:
@@ -266,6 +266,9 @@ def show_download(done: int, total: int, size: int, total_size: int) -> None:
 def message(text: str) -> None:
     """Print a line on standard error."""
     echo_error(printable(text))
+
+
+TERMINAL = Reporter(message, message)
 
 
 def env_arg_option(command: Command) -> Command:

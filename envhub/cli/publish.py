@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from envhub.cli.options import (
+    TERMINAL,
     debug_option,
     env_arg_option,
     escaped,
@@ -137,7 +138,7 @@ def _hide_from_imports(directory: Path) -> None:
 def _check(copy: Path, env_args: dict[str, Argument], limits: Limits) -> Benchmark:
     """Load the benchmark, and make and reset an env of the first task of each suite."""
     spec = WorkerSpec(locate(PathRef(str(copy))), env_args, limits, horizon=1)
-    described = describe(spec, "auto", message=message, progress=message)
+    described = describe(spec, "auto", reporter=TERMINAL)
     lazy = LazySpec(described, "auto")
     for suite, tasks in described.benchmark.suites.items():
         options = {"init_state": 0} if tasks[0].init_states else None

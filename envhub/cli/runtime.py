@@ -7,9 +7,9 @@ import click
 
 from envhub import directories
 from envhub.cli.options import debug_option, json_option, message, one_line, show_download
-from envhub.directories import PACKAGES, RUNTIMES, Say
+from envhub.directories import PACKAGES, RUNTIMES
 from envhub.errors import ExitCode, UnknownName, UsageError
-from envhub.options import Limits
+from envhub.options import Limits, Say
 from envhub.refs import HubRef, NameRef, PathRef
 from envhub.runtime.provision import build, file_requirements, rebuild_line, requirements_of
 from envhub.text import align, pluralize

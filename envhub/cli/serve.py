@@ -5,6 +5,7 @@ from importlib import util
 import click
 
 from envhub.cli.options import (
+    TERMINAL,
     WholeNumber,
     debug_option,
     env_arg_option,
@@ -86,8 +87,7 @@ def command(
         device=device,
         limits=limits,
         options=options,
-        message=message,
-        progress=message,
+        reporter=TERMINAL,
     )
     hosted = host_policy(request)
     try:

@@ -11,6 +11,7 @@ import numpy as np
 from envhub.cli.options import (
     COLUMNS,
     SPACE_COLUMNS,
+    TERMINAL,
     WholeNumber,
     debug_option,
     env_arg_option,
@@ -84,9 +85,7 @@ def command(
         raise UsageError(f"--out {out} must end in .png.")
     source, env_vars = get_source(ref, options), options.env_vars
     spec = WorkerSpec(source, env_args, limits, max_steps, env_vars=env_vars)
-    described = describe(
-        spec, options.runtime, locked=options.locked, message=message, progress=message
-    )
+    described = describe(spec, options.runtime, locked=options.locked, reporter=TERMINAL)
     suite, chosen = _choose(described, task, max_steps)
     lazy = LazySpec(described, options.runtime)
     with LazyVectorEnv(lazy, suite, chosen.name, 1) as env:

@@ -1,7 +1,7 @@
 """What an experiment would take: episodes, time, disk, and what is missing before it can begin."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
@@ -30,8 +30,6 @@ from envhub.types import WorkerSpec
 _PROBES = 2
 _MOST_RUNS = 200
 """Earlier runs that are looked at."""
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from envhub.host.waiting import close_workers
 from envhub.machine import resources
 from envhub.machine.gpus import policy_devices
 from envhub.offline import Missing, is_offline
+from envhub.options import Reporter
 from envhub.policies.find import find_policy
 from envhub.policies.interpreter import AskedInterpreter, PolicyRuntime
 from envhub.policies.kinds import BUILTIN, Builtin, InProgram, OfBenchmark, PolicyKind, no_process
@@ -176,8 +177,7 @@ def prepare(
         log=logs / "worker-0.log",
         inline=request.workers == 0,
         missing=missing,
-        message=watcher.message,
-        progress=watcher.progress,
+        reporter=Reporter(watcher.message, watcher.progress),
     )
     try:
         plan = _plan(request, worker, watcher)

@@ -6,7 +6,7 @@ servers the user names again. Code from the Hub needs the user's consent as ever
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import util
 from pathlib import Path
@@ -20,7 +20,7 @@ from envhub.evaluation.recipe import MAX_BYTES, Claim, Recipe, parse_recipe
 from envhub.evaluation.request import EvalRequest
 from envhub.files import expand_home
 from envhub.host.loading import Description, describe
-from envhub.options import Argument, Limits, PolicyOptions, SourceOptions
+from envhub.options import Argument, Limits, PolicyOptions, Reporter, Say, SourceOptions
 from envhub.policies.find import read_policy
 from envhub.policies.interpreter import AskedInterpreter, choose_interpreter
 from envhub.policies.kinds import Builtin, OfBenchmark, PolicyKind, Provided
@@ -33,8 +33,6 @@ from envhub.results.summary import Line, read_outcomes, sample
 from envhub.runtime.provision import expected_versions
 from envhub.sources.find import find_source
 from envhub.types import WorkerSpec
-
-Say = Callable[[str], None]
 
 GROUP = "envhub.recipes"
 """The entry-point group of recipes that a package brings: any name, and `package:folder`."""
@@ -212,7 +210,7 @@ def _look_at_benchmark(
     spec = WorkerSpec(
         source, request.env_args, request.limits, request.max_steps, env_vars=options.env_vars
     )
-    found = describe(spec, options.runtime, locked=options.locked, message=say, progress=say)
+    found = describe(spec, options.runtime, locked=options.locked, reporter=Reporter(say, say))
     chosen = select(found.benchmark, request.suites, request.tasks)
     return found, {
         suite: frozenset(found.horizon(task) or 0 for task in tasks)

@@ -2,7 +2,7 @@
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -22,7 +22,7 @@ from envhub.errors import (
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import close_workers
 from envhub.offline import Missing
-from envhub.options import RuntimeChoice
+from envhub.options import SILENT, Reporter, RuntimeChoice
 from envhub.runtime.provision import provision
 from envhub.sandbox.variables import check_variables
 from envhub.sources.assets import find_assets
@@ -31,7 +31,6 @@ from envhub.types import FileSource, Interpreter, PluginSource, Source, WorkerSp
 from envhub.wire.messages import Loaded, Opened
 from envhub.wire.spaces import Spaces, decode_spaces
 
-Say = Callable[[str], None]
 """Receives messages for the user."""
 
 _MOST_FATAL = 3
@@ -135,8 +134,7 @@ def start_loaded_worker(
     inline: bool = False,
     spaces: bool = False,
     missing: Missing | None = None,
-    message: Say = lambda _: None,
-    progress: Say = lambda _: None,
+    reporter: Reporter = SILENT,
 ) -> LoadedWorker:
     """Start a worker that loads the benchmark, on the interpreter that the benchmark requires.
 
@@ -153,8 +151,7 @@ def start_loaded_worker(
         inline: Whether to run the worker in this process.
         spaces: Whether to ask which spaces the tasks declare.
         missing: What is missing already, where there is no network.
-        message: Receives messages that the user should see.
-        progress: Receives messages about work that takes long.
+        reporter: Is told what the user should know, and of work that takes long.
 
     Raises:
         RuntimeUnavailable: The benchmark's requirements are not available.
@@ -168,8 +165,7 @@ def start_loaded_worker(
         choice,
         inline=inline,
         perturbations=tuple(spec.perturb),
-        message=message,
-        progress=progress,
+        reporter=reporter,
     )
     load = partial(_load, name=name, log=log, inline=inline, spaces=spaces)
     missing = missing or Missing()
@@ -183,7 +179,7 @@ def start_loaded_worker(
         return replace(worker, spec=replace(worker.spec, declared=worker.loaded.benchmark))
     try:
         benchmark = worker.loaded.benchmark
-        assets = missing.try_to(lambda: find_assets(benchmark, spec.env_args, progress))
+        assets = missing.try_to(lambda: find_assets(benchmark, spec.env_args, reporter.progress))
         interpreter = missing.try_to(lambda: choose(benchmark))
         missing.check()
     except BaseException:
@@ -216,8 +212,7 @@ def describe(
     *,
     locked: bool = False,
     with_spaces: bool = False,
-    message: Say = lambda _: None,
-    progress: Say = lambda _: None,
+    reporter: Reporter = SILENT,
 ) -> Description:
     """Load a source in a worker, read what it declares, and end the worker.
 
@@ -228,8 +223,7 @@ def describe(
         choice: The interpreter that the user asked for.
         locked: Whether to use the pins of `envhub.lock`.
         with_spaces: Whether to make the env of an env file's first task, if it declares no spaces.
-        message: Receives messages that the user should see.
-        progress: Receives messages about work that takes long.
+        reporter: Is told what the user should know, and of work that takes long.
 
     Raises:
         RuntimeUnavailable: The requirements of an env file are not available.
@@ -238,9 +232,7 @@ def describe(
     if isinstance(spec.source, PluginSource):
         worker = replace(_load(replace(spec, makes_envs=False), spaces=True), spec=spec)
     else:
-        worker = start_loaded_worker(
-            spec, choice, locked=locked, spaces=True, message=message, progress=progress
-        )
+        worker = start_loaded_worker(spec, choice, locked=locked, spaces=True, reporter=reporter)
     try:
         spaces = dict(_declared_spaces(worker))
         if with_spaces and not spaces and not isinstance(spec.source, PluginSource):

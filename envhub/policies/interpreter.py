@@ -5,13 +5,14 @@ Runs in the host. Nothing of the policy is executed here.
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
 
 from envhub.errors import RuntimeUnavailable, UsageError
+from envhub.options import Say
 from envhub.run_info import PolicyRuntimeInfo
 from envhub.runtime.installed import unmet_requirements, worker_needs
 from envhub.runtime.provision import build
@@ -25,8 +26,6 @@ from envhub.runtime.pythons import (
 )
 from envhub.sources.requirements import Requirements, read_requirements
 from envhub.types import HERE, FileSource, Interpreter
-
-Say = Callable[[str], None]
 
 _RECORDED = (
     "diffusers", "gymnasium", "jax", "lerobot", "msgspec", "numpy", "peft", "safetensors",

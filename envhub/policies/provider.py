@@ -10,14 +10,12 @@ the provider's package on the path as it does its own, without the packages that
 This module imports little, so that a provider of one file can import it in both places.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from envhub.options import Argument
+from envhub.options import Argument, Say
 from envhub.run_info import ProvidedInfo
-
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

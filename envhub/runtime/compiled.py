@@ -10,8 +10,8 @@ import os
 import stat
 from pathlib import Path
 
-from envhub.directories import Say
 from envhub.files import discard_tree, state_home
+from envhub.options import Say
 
 
 def compiled_functions(key: str) -> Path:

@@ -13,9 +13,10 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-from envhub.directories import PACKAGES, Say, ensure
+from envhub.directories import PACKAGES, ensure
 from envhub.discovery import FINDERS
 from envhub.errors import RuntimeUnavailable
+from envhub.options import Say
 from envhub.runtime.installed import OWN
 
 

@@ -7,7 +7,7 @@ resolved to pins. No code of a benchmark is executed here.
 import platform
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from importlib import util
 from pathlib import Path
@@ -22,15 +22,13 @@ from envhub.errors import (
     UnknownName,
     UsageError,
 )
-from envhub.options import RUNTIMES, RecordedRuntime, RuntimeChoice
+from envhub.options import RUNTIMES, SILENT, RecordedRuntime, Reporter, RuntimeChoice, Say
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import HERE, FileSource, Interpreter, Origin, PluginSource, Source
 
 if TYPE_CHECKING:
     from envhub.runtime.pins import Pins
     from envhub.runtime.pythons import Python
-
-Say = Callable[[str], None]
 
 
 def provision(
@@ -41,8 +39,7 @@ def provision(
     locked: bool = False,
     inline: bool = False,
     perturbations: Iterable[str] = (),
-    message: Say = lambda _: None,
-    progress: Say = lambda _: None,
+    reporter: Reporter = SILENT,
 ) -> Interpreter:
     """Return the interpreter for a benchmark's workers; build its runtime if necessary.
 
@@ -53,8 +50,7 @@ def provision(
         locked: Whether to use the pins of `envhub.lock`.
         inline: Whether the benchmark runs in this process, without workers.
         perturbations: The names of those whose code the workers load, too.
-        message: Receives messages for the user.
-        progress: Receives a line for each step that takes long.
+        reporter: Is told what the user should know, and of each step that takes long.
 
     Raises:
         RuntimeUnavailable: The runtime cannot be built.
@@ -70,10 +66,10 @@ def provision(
     unmet = find_unmet(declared, pins)
     if choice == "here" or (choice == "auto" and not unmet):
         use_locked = locked and pins is not None
-        interpreter = _use_this_interpreter(source, unmet, locked=use_locked, message=message)
-        _tell_version_notes(benchmark, None, message)
+        interpreter = _use_this_interpreter(source, unmet, locked=use_locked, say=reporter.message)
+        _tell_version_notes(benchmark, None, reporter.message)
         return interpreter
-    _tell_version_notes(benchmark, pins, message)
+    _tell_version_notes(benchmark, pins, reporter.message)
     if inline:
         asked = choice if isinstance(choice, str) else "isolated"
         why = f"requires {unmet[0]}" if unmet else f"was requested with --runtime {asked}"
@@ -89,7 +85,7 @@ def provision(
             line=rebuild_line(source),
             plugin=source.name if isinstance(source, PluginSource) else None,
             perturbations=perturbations,
-            progress=progress,
+            progress=reporter.progress,
         )
     except RuntimeUnavailable as error:
         if error.refused:
@@ -268,7 +264,7 @@ def find_unmet(declared: Requirements, pins: "Pins | None") -> tuple[str, ...]:
 
 
 def _use_this_interpreter(
-    source: Source, unmet: tuple[str, ...], *, locked: bool, message: Say
+    source: Source, unmet: tuple[str, ...], *, locked: bool, say: Say
 ) -> Interpreter:
     if not unmet:
         return HERE
@@ -279,7 +275,7 @@ def _use_this_interpreter(
     missing = f"{shown} {'is' if len(unmet) == 1 else 'are'} not installed"
     if locked:
         raise SourceCorrupt(f"{source.name} cannot run as locked: {missing} in this interpreter.")
-    message(f"Running {source.name} in this interpreter although {missing}.")
+    say(f"Running {source.name} in this interpreter although {missing}.")
     return replace(HERE, unmet=unmet)
 
 

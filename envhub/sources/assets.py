@@ -6,16 +6,15 @@ there either, they are fetched from their Hub dataset.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from envhub.declarations import Asset, Benchmark
 from envhub.errors import SourceUnavailable, UsageError
-from envhub.options import Argument
+from envhub.options import Argument, Say
 from envhub.sources.fingerprint import digest_of
 from envhub.types import LocalAsset
 
-Say = Callable[[str], None]
 """Receives messages about work that takes long."""
 
 

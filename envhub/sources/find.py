@@ -2,14 +2,13 @@
 
 import hashlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from envhub.discovery import find, installed
 from envhub.errors import InvalidReference, RemoteCodeRefused, UnknownName, UsageError
 from envhub.files import expand_home
-from envhub.options import SourceOptions
+from envhub.options import Say, SourceOptions
 from envhub.refs import HubRef, NameRef, PathRef, Reference, parse
 from envhub.sandbox.choose import choose, confine_foreign
 from envhub.types import FileSource, Origin, PluginSource, Source
@@ -25,7 +24,7 @@ def find_source(
     text: str,
     options: SourceOptions | None = None,
     *,
-    message: Callable[[str], None] = lambda _: None,
+    message: Say = lambda _: None,
     on_progress: "OnProgress" = lambda *_: None,
 ) -> Source:
     """Return the source that a reference names; files of the Hub are fetched if they are trusted.
@@ -53,9 +52,7 @@ def find_source(
             return _find_on_hub(text, ref, options or SourceOptions(), message, on_progress)
 
 
-def _tell_no_sandbox(
-    text: str, options: SourceOptions | None, message: Callable[[str], None]
-) -> None:
+def _tell_no_sandbox(text: str, options: SourceOptions | None, message: Say) -> None:
     """Say that a sandbox which was asked for confines no code of this machine."""
     if options is not None and options.sandbox not in ("auto", "none"):
         message(
@@ -105,7 +102,7 @@ def _find_on_hub(
     text: str,
     ref: HubRef,
     options: SourceOptions,
-    message: Callable[[str], None],
+    message: Say,
     on_progress: "OnProgress",
 ) -> FileSource:
     # The code about the Hub is not for runs of local code.

@@ -30,6 +30,7 @@ from support.paths import ROOT, TESTS
 
 import envhub
 from envhub.errors import ContractError, SourceUnavailable, UnknownName
+from envhub.options import Reporter
 from envhub.runtime.provision import provision
 from envhub.sources.assets import hash_tree
 from envhub.types import PluginSource
@@ -158,7 +159,7 @@ def test_the_user_is_told_of_a_mujoco_that_draws_or_moves_differently(
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: mujoco\nVersion: {mujoco}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     (benchmark, _), said = envhub_libero.envhub_benchmarks(), []
-    provision(PluginSource("libero"), "here", benchmark, message=said.append)
+    provision(PluginSource("libero"), "here", benchmark, reporter=Reporter(message=said.append))
     assert said[0].startswith("Running libero in this interpreter although ")
     assert len(said) == 1 + bool(told)
     if told:

@@ -29,7 +29,7 @@ from envhub.errors import (
     WorkerRaised,
 )
 from envhub.evaluation.run import resume_run
-from envhub.options import Limits, RecordedRuntime
+from envhub.options import Limits, RecordedRuntime, Reporter
 from envhub.refs import PathRef
 from envhub.results.seal import seal
 from envhub.runtime.provision import provision
@@ -117,7 +117,7 @@ def test_what_is_met_runs_here(tmp_path, packages):
 def test_here_is_here_though_it_lacks_something(tmp_path):
     said: list[str] = []
     directory = write(tmp_path / "env", "absent-package>=2", "numpy>99", requires_python=">=3.99")
-    found = decide(directory, "here", message=said.append)
+    found = decide(directory, "here", reporter=Reporter(message=said.append))
     version, python = metadata.version("numpy"), sys.version.split()[0]
     assert found.kind == "here"
     assert found.unmet == (
@@ -333,7 +333,7 @@ def test_a_damaged_runtime_is_built_again(real_runtimes, gadget):
     module.parent.chmod(0o755)
     module.unlink()
     noted: list[str] = []
-    found = decide(gadget, progress=noted.append)
+    found = decide(gadget, reporter=Reporter(progress=noted.append))
     assert "is damaged: rebuilding it" in noted[0]
     assert noted[1].startswith("Building the runtime of gadget (8 packages)")
     assert Path(found.python).parents[2] == place
@@ -352,7 +352,7 @@ def test_building_shows_packages_and_megabytes(tmp_path, gadget, only_index, mon
     noted: list[str] = []
     with serving(index) as address:
         monkeypatch.setenv("UV_DEFAULT_INDEX", f"{address}/simple")
-        decide(gadget, progress=noted.append)
+        decide(gadget, reporter=Reporter(progress=noted.append))
     assert "Building the runtime of gadget (5 packages) ..." in noted
     assert "  gadget: 3.0 of 3.0 MB downloaded" in noted
     assert re.fullmatch(r"Built the runtime of gadget in [\d.]+ s: 5 packages, 3 MB\.", noted[-1])
@@ -516,7 +516,7 @@ def test_the_user_is_told_of_versions_that_a_plugin_notes(plugin, real_runtimes)
         "here": [here, numpy],
     }.items():
         said = []
-        provision(source, choice, benchmark, message=said.append)
+        provision(source, choice, benchmark, reporter=Reporter(message=said.append))
         assert said == told, choice
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from envhub.errors import ContractError, UsageError
 from envhub.files import expand_home
-from envhub.policies.provider import Say
+from envhub.options import Say
 from envhub.refs import HubRef
 from envhub.sources.fetch import obtain_files, resolve
 from envhub.sources.fingerprint import hash_file

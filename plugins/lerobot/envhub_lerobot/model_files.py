@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from envhub.errors import ContractError, SourceUnavailable
-from envhub.policies.provider import Say
+from envhub.options import Say
 from envhub.refs import HubRef
 from envhub.sources.fingerprint import hash_file
 from envhub.sources.profiles import MODEL, TOKENIZER

@@ -12,8 +12,7 @@ from typing import Any
 
 from envhub.errors import ContractError, SourceUnavailable, UsageError
 from envhub.files import expand_home
-from envhub.options import Argument
-from envhub.policies.provider import Say
+from envhub.options import Argument, Say
 from envhub.refs import HubRef
 from envhub.sources.fetch import resolve
 from envhub.sources.hub import Hub

@@ -18,7 +18,7 @@ from envhub.evaluation.plan import select
 from envhub.host.loading import LoadedWorker, start_loaded_worker
 from envhub.host.remote import RemotePolicy
 from envhub.host.waiting import close_workers
-from envhub.options import Argument, Limits, SourceOptions
+from envhub.options import SILENT, Argument, Limits, Reporter, SourceOptions
 from envhub.policies.find import find_policy, read_policy
 from envhub.policies.interpreter import AskedInterpreter
 from envhub.policies.kinds import OfBenchmark, PolicyKind
@@ -29,8 +29,6 @@ from envhub.types import HERE, PolicyFacts, PolicySource, PolicySpec, WorkerSpec
 from envhub.wire.memory import Buffers, make_memory, needed_bytes, shared_action
 from envhub.wire.messages import Acted, BatchRow, Converted, EpisodeInfo, Opened, PolicyLoaded
 from envhub.wire.spaces import AnySpace, Leaf, Spaces, leaves
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +45,7 @@ class ServeRequest:
     device: str | None = None
     limits: Limits = field(default_factory=Limits)
     options: SourceOptions = field(default_factory=SourceOptions)
-    message: Say = lambda _: None
-    progress: Say = lambda _: None
+    reporter: Reporter = SILENT
 
 
 class Slot:
@@ -181,10 +178,9 @@ def host_policy(request: ServeRequest) -> HostedPolicy:
     Raises:
         EnvHubError: The policy or the benchmark does not exist, or cannot be made.
     """
-    source = find_source(request.ref, request.options, message=request.message)
-    wanted = Wanted(
-        private=request.options.private, message=request.message, progress=request.progress
-    )
+    source = find_source(request.ref, request.options, message=request.reporter.message)
+    told = request.reporter
+    wanted = Wanted(private=request.options.private, message=told.message, progress=told.progress)
     asked = read_policy(request.policy, request.args).obtain(wanted)
     spec = WorkerSpec(source, request.env_args, request.limits, env_vars=request.options.env_vars)
     worker = start_loaded_worker(
@@ -193,8 +189,7 @@ def host_policy(request: ServeRequest) -> HostedPolicy:
         locked=request.options.locked,
         name="worker 0",
         spaces=True,
-        message=request.message,
-        progress=request.progress,
+        reporter=told,
     )
     try:
         benchmark = worker.loaded.benchmark
@@ -206,7 +201,7 @@ def host_policy(request: ServeRequest) -> HostedPolicy:
             )
         suite, task = _choose_task(benchmark, request.tasks)
         env = _Env(worker, suite, task)
-        runtime = policy.interpreter(AskedInterpreter(request.python, False, request.progress))
+        runtime = policy.interpreter(AskedInterpreter(request.python, False, told.progress))
         factory = policy.factory(benchmark, source)
         assert isinstance(factory, PolicySource)
         return HostedPolicy(
