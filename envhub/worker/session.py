@@ -344,9 +344,8 @@ class Session:
         self._scored_leaves = observed if request.scored else None
         self._until_success = request.until_success
         final = request.final and index == last
-        state = self._end_state(
-            ended=terminated or truncated or final or (request.until_success and successes[-1])
-        )
+        ended = terminated or truncated or final or (request.until_success and successes[-1])
+        state = self._end_state(ended=request.scored and ended)
         return Stepped(
             request.id, rewards, terminated, truncated, successes, sent_info, texts, state
         )
@@ -377,7 +376,9 @@ class Session:
         observation, reward, terminated, truncated, info = take_step(env, action)
         success = success_of(info)
         texts = self._write(observation, paths)
-        state = self._end_state(ended=terminated or truncated or (success and self._until_success))
+        state = None
+        if terminated or truncated or (success and self._until_success):
+            state = self._end_state(ended=True)
         if texts or state is not None:  # these have no place in shared memory
             return Stepped(number, [reward], terminated, truncated, [success], {}, texts, state)
         code = SUCCESSES.index(success)

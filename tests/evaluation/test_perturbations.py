@@ -17,6 +17,7 @@ from envhub.host.loading import start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.options import Limits
 from envhub.results.journal import read_run
+from envhub.results.repeat import repeat_command
 from envhub.types import Confinement, FileSource, WorkerSpec
 from envhub.wire.messages import Opened
 
@@ -308,3 +309,17 @@ def test_their_code_is_found_in_a_sandbox_where_nothing_else_is(monkeypatch, san
         worker.remote.answer(Opened)
     finally:
         close_workers([worker.remote.worker], limit=spec.limits.close)
+
+
+def test_a_run_as_the_file_of_an_experiment_and_as_a_command(tmp_path):
+    run = play(tmp_path / "run", {"jerk": 0.5, "say": {"left": ["One.", "Two."]}}, FEEL)
+    file = tmp_path / "again.toml"
+    file.write_text(command("show", str(run.directory), "--toml").out)
+    played = command("eval", str(file), "--out", str(tmp_path / "again"), "--workers", "1")
+    assert played.code == 0, played.err
+    (cell,) = (path.parent for path in (tmp_path / "again").glob("*/run.json"))
+    assert facts(envhub.open_run(cell)) == facts(run)
+    assert envhub.open_run(cell).run_info.protocol == run.run_info.protocol
+    said = json.loads((tmp_path / "again" / "experiment.json").read_text())
+    assert "--perturb jerk=0.5 --perturb say=FILE" in json.dumps(said)
+    assert "--perturb jerk=0.5" in str(repeat_command(run.run_info))

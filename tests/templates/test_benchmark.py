@@ -95,15 +95,23 @@ def test_listing_its_tasks_imports_no_simulator(odd):
 @needs_mujoco
 @needs_egl
 def test_drawing_does_not_change_an_episode(odd, tmp_path):
-    """The expert reads no pixels; one that reads them sees the same states."""
-    traces = []
-    for policy in ("expert", "drawing"):
-        chosen = policy if policy == "expert" else _drawing_expert(odd, tmp_path)
-        found = envhub.evaluate(
-            odd, chosen, tasks=["push-left"], episodes=3, workers=1, out=tmp_path / policy
+    """The expert reads no pixels; one that does sees the same states, wherever it looks from."""
+    drawing = _drawing_expert(odd, tmp_path)
+    played = [
+        envhub.evaluate(
+            odd, policy, tasks=["push-left"], episodes=3, workers=1, out=tmp_path / name,
+            perturb=perturb,
+        ).records()
+        for name, policy, perturb in (
+            ("expert", "expert", None),
+            ("drawing", drawing, None),
+            ("moved", drawing, {"camera": 0.02, "light": 0.3}),
         )
-        traces.append([record.trace for record in found.records()])
-    assert traces[0] == traces[1]
+    ]  # fmt: skip
+    own, drawn, moved = ([(r.trace, r.end_state) for r in records] for records in played)
+    assert own == drawn == moved
+    seen = [record.first_observation for records in played[1:] for record in records]
+    assert len(set(seen)) == 6
 
 
 def _drawing_expert(project: Path, place: Path) -> str:
