@@ -197,6 +197,20 @@ def test_silence_is_one_line(tmp_path, policy, theirs, said):
         assert "convention" not in run_command(*words, *args).err
 
 
+def test_an_experiment_says_it_once_for_each_policy_and_benchmark(tmp_path):
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        f'seeds = [0, 1, 2]\n[policies]\nmine = "{POLICY}"\nidle = "zero"\n'
+        f'[benchmarks.arm]\nref = "{ARM}"\n'
+    )
+    answer = run_command("eval", path, "--out", tmp_path / "out", "--workers", 2)
+    assert answer.code == 0, answer.err
+    [line] = [line for line in answer.err.splitlines() if "declares no conventions" in line]
+    assert line.startswith("mine on arm, seed ")
+    quiet = run_command("eval", path, "--out", tmp_path / "quiet", "--workers", 2, "--quiet")
+    assert (quiet.code, "convention" in quiet.err) == (0, False)
+
+
 def facts(format_="raw", **conventions):
     return PolicyFacts("process", None, format_, 1, conventions=conventions)
 

@@ -56,6 +56,24 @@ def test_a_resumed_run_goes_on_where_it_was(tmp_path, read):
     assert steps[-2:] == [2, 3]
 
 
+def test_a_logger_that_fails_is_told_of_once_and_disabled(tmp_path):
+    """Its place is taken by a file; the run goes on without it."""
+    out = tmp_path / "run"
+    question = ("eval", WALK, "--policy", "zero", "--task", "near", "--episodes", 3)
+    assert envhub(*question, "--workers", 1, "--quiet", "--out", out).code == 0
+    due = outcomes(out)
+    (out / "episodes.jsonl").write_text("")
+    (out / "tensorboard").write_text("in the way")
+    answer = envhub("eval", "--resume", out, "--workers", 1, "--log", "tensorboard", "--quiet")
+    assert answer.code == 0, answer.err
+    (line,) = [line for line in answer.err.splitlines() if "disabled" in line]
+    assert line.startswith("envhub: Plugin 'tensorboard' of envhub-loggers failed in ")
+    assert line.endswith("disabled for the rest of this run.")
+    assert "Traceback" not in answer.err
+    assert outcomes(out) == due
+    assert (out / "tensorboard").read_text() == "in the way"
+
+
 def test_nothing_is_imported_or_left_without_it(tmp_path):
     answer = ended(
         start(
