@@ -23,13 +23,13 @@ setup: $(READY)
 
 # What a user has: EnvHub with its videos and the plugins, without simulators: runtimes bring them.
 BASE := .venv/.base
-$(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyproject.toml plugins/lerobot/pyproject.toml plugins/loggers/pyproject.toml plugins/perturbations/pyproject.toml plugins/servers/pyproject.toml .ci/constraints.txt
+$(BASE): pyproject.toml plugins/metaworld/pyproject.toml plugins/libero/pyproject.toml plugins/lerobot/pyproject.toml plugins/loggers/pyproject.toml plugins/perturbations/pyproject.toml plugins/servers/pyproject.toml plugins/cluster/pyproject.toml .ci/constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "EnvHub needs Python 3.11 or newer: make PYTHON=python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt \
 	  --editable '.[video]' --editable plugins/metaworld --editable plugins/libero --editable plugins/lerobot \
-	  --editable plugins/loggers --editable plugins/perturbations --editable plugins/servers
+	  --editable plugins/loggers --editable plugins/perturbations --editable plugins/servers --editable plugins/cluster
 	@$(BIN)/python -m compileall -q envhub plugins  # workers keep nothing that they compile
 	@touch $@
 
@@ -99,8 +99,18 @@ $(LOGGERS)/.ready:
 	  --editable 'plugins/loggers[tensorboard,wandb,mlflow,trackio]'
 	@touch $@
 
+# Ray, for the tests of clusters: 220 MB, in an environment that takes all else from .venv.
+CLUSTER := .venv-cluster
+$(CLUSTER)/.ready: $(READY)
+	test -x $(CLUSTER)/bin/python || $(BIN)/python -m venv $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip install --quiet --constraint .ci/constraints.txt ray
+	@packages=$$($(CLUSTER)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  beside=$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	  echo "import site; site.addsitedir('$$beside')" > "$$packages/beside.pth"
+	@touch $@
+
 ifeq ($(ENVHUB_REQUIRE_ALL),1)
-TEST_NEEDS := $(READY) $(SIM) $(TORCH) $(TENSORBOARD) $(AXE) $(LEROBOT)/.ready
+TEST_NEEDS := $(READY) $(SIM) $(TORCH) $(TENSORBOARD) $(AXE) $(LEROBOT)/.ready $(CLUSTER)/.ready
 else
 TEST_NEEDS := $(READY)
 endif
@@ -144,12 +154,12 @@ pins: $(READY)
 	    .ci/constraints.txt >/dev/null || exit 1; \
 	done
 
-bench: $(SIM)
-	@for script in intervals comparisons equal_policies experiment live_page sandbox start transport lockstep chunks affinity scale hub metaworld policies libero videos servers demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
+bench: $(SIM) $(CLUSTER)/.ready
+	@for script in intervals comparisons equal_policies experiment live_page sandbox start transport lockstep chunks affinity scale hub metaworld policies libero videos servers cluster cluster_model demo; do $(BIN)/python tests/perf/$$script.py || failed=1; done; \
 	  exit $${failed:-0}
 
 soak: $(READY)
 	$(BIN)/pytest -m soak --timeout=3600 tests/soak
 
 clean:
-	rm -rf .venv $(LEROBOT) $(LEROBOT_06) $(LOGGERS) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(LEROBOT) $(LEROBOT_06) $(LOGGERS) $(CLUSTER) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

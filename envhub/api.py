@@ -33,13 +33,12 @@ from envhub.declarations import MAX_HORIZON
 from envhub.errors import EnvHubError, PluginError, RunDirectoryError, UnknownName, UsageError
 from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
-from envhub.evaluation.engine import Engine
 from envhub.evaluation.experiment import Played, new_directory, play_experiment
 from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.perturbations import check_perturbations
 from envhub.evaluation.plan import Plan, select
 from envhub.evaluation.replay import Replay
-from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.request import EvalRequest, Playing
 from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.run import continue_run, start_run
 from envhub.evaluation.shard import parse_shard
@@ -565,7 +564,7 @@ class _Lines:
     def __init__(self, progress: Callable[[str], object] | None) -> None:
         self._say = progress or (lambda _: None)
 
-    def began(self, cell: Cell, run: Run, engine: Engine, before: int) -> None:
+    def began(self, cell: Cell, run: Run, engine: Playing, before: int) -> None:
         self._say(f"{cell.name}: {before} of {len(run.run_info.numbers)} episodes")
 
     def recorded(self, cell: Cell, record: EpisodeRecord) -> None:
@@ -599,7 +598,7 @@ class _Callbacks:
         """The records with an error."""
 
     def started(
-        self, run: Run, plan: Plan, engine: Engine, before: Sequence[EpisodeRecord]
+        self, run: Run, plan: Plan, engine: Playing, before: Sequence[EpisodeRecord]
     ) -> None:
         self._done, self._total = len(before), len(run.run_info.numbers)
         self._show()

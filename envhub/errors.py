@@ -10,6 +10,7 @@
     │   ├── HomeExposed               2  a sandbox would have to show the user's home
     │   ├── NoScratchDirectory        2  no scratch directory can be made
     │   ├── ConventionsDiffer         2  a policy was made for other conventions
+    │   ├── NoNodePlays               2  a cluster has no node that can play
     │   └── RunDirectoryError         2  a run's directory cannot be used as was asked
     ├── RemoteCodeRefused             3  also a RuntimeError: nobody agreed to run this code
     ├── SourceError                   6  the files of a source are not available
@@ -189,6 +190,10 @@ class ConventionsDiffer(UsageError):
         )
         self.benchmark = benchmark
         self.policy = policy
+
+
+class NoNodePlays(UsageError):
+    """A cluster has no node that can play."""
 
 
 class RunDirectoryError(UsageError):

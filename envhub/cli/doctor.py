@@ -5,6 +5,7 @@ from importlib import util
 
 import click
 
+from envhub.cli.cluster import show_nodes
 from envhub.cli.doctor_checks import Check, Finding, Status, all_checks
 from envhub.config import config_path, read_file
 from envhub.errors import ExitCode, UsageError, printable
@@ -22,9 +23,14 @@ _COLORS = {Status.OK: "green", Status.MISSING: "yellow", Status.PROBLEM: "red"}
 @click.option(
     "--policy", metavar="URL", help="Check a policy server instead, such as ws://127.0.0.1:8000."
 )
+@click.option(
+    "--cluster", metavar="auto|HOST:PORT", help="Check the nodes of a Ray cluster instead."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def command(context: click.Context, *, policy: str | None, as_json: bool) -> None:
+def command(
+    context: click.Context, *, policy: str | None, cluster: str | None, as_json: bool
+) -> None:
     """Check this machine and show how to fix problems.
 
     GL backends and sandboxes are tried out, each in its own process. A missing optional part is
@@ -34,9 +40,13 @@ def command(context: click.Context, *, policy: str | None, as_json: bool) -> Non
     Examples:
         envhub doctor
         envhub doctor --policy ws://127.0.0.1:8000
+        envhub doctor --cluster auto
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
     if policy is not None:
         _show_server(policy, as_json=as_json)
+        return
+    if cluster is not None:
+        show_nodes(context, cluster, as_json=as_json)
         return
     read_file(config_path())  # of a broken one nothing else is worth saying
     results = [(check, check.run()) for check in all_checks()]

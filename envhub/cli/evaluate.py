@@ -33,7 +33,7 @@ from envhub.errors import ExitCode, UsageError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.perturbations import Strength
-from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.request import EvalRequest, Player
 from envhub.evaluation.run import continue_run, resume_run, start_run, tell_end
 from envhub.evaluation.shard import parse_shard
 from envhub.options import PolicyOptions, Processes, SourceOptions
@@ -56,7 +56,8 @@ class _Command(GroupedCommand):
             *("--policy-arg", "--policy-python", "--policy-processes", "--ignore-conventions"),
         ),
         "The run": (
-            *("--workers", "--continue", "--retries", "--max-errors", "--timeout", "--dry-run"),
+            *("--workers", "--cluster", "--continue", "--retries", "--max-errors", "--timeout"),
+            "--dry-run",
         ),
         "The result": ("--watch", "--log", "--video", "--require", "--json", "--quiet"),
         "The benchmark's code": (
@@ -182,6 +183,11 @@ class _Command(GroupedCommand):
     "Kubernetes' variables say.",
 )
 @click.option(
+    "--cluster",
+    metavar="auto|HOST:PORT",
+    help="Play on the nodes of a Ray cluster; --workers is the number for each node.",
+)
+@click.option(
     "--baselines",
     "--controls",
     cls=RenamedOption,
@@ -243,6 +249,7 @@ def command(
     options: SourceOptions,
     latencies: tuple[LatencyRequest, ...],
     strengths: Mapping[str, Sequence[Strength]] | None,
+    cluster: str | None,
     **request_options: Any,
 ) -> None:
     """Evaluate a policy on the benchmark REF, or play the experiment of a file REF.toml.
@@ -258,6 +265,7 @@ def command(
         envhub eval --resume runs/my_env-20260101-120000
         envhub eval ./my_env --policy ./policy.py --out result --continue
         envhub eval ./my_env --policy ./policy.py --shard 3/16 --out parts/3
+        envhub eval ./my_env --policy ./policy.py --cluster auto
         envhub eval ./my_env --policy ./policy.py --latency 0,50,100ms
         envhub eval ./my_env --policy ./policy.py --perturb camera=0,0.02,0.05
         envhub eval experiment.toml --workers 8
@@ -268,6 +276,7 @@ def command(
     observers = Plugins()
     observers.load_loggers(name for name in loggers if name != "none")
     if _is_experiment(ref, resume):
+        _refuse_cluster(cluster)
         from envhub.cli.experiment import evaluate_experiment  # what few runs need comes late
 
         context.with_resource(signals_like_ctrl_c())
@@ -277,6 +286,7 @@ def command(
         return
     _refuse_dry_run(dry_run)
     watcher = make_watcher(quiet=quiet)
+    player = None if cluster is None else _find_player(cluster)
     _prepare_pictures(context, watcher)
     try:
         if resume is not None:
@@ -291,6 +301,7 @@ def command(
                 policy_processes=request_options["policy_processes"],
                 observers=observers,
                 videos_follow=videos is not None,
+                player=player,
             )
             _tell_end_at_last(context, run, observers, watcher)
         else:
@@ -306,6 +317,7 @@ def command(
                 runs=runs_directory(),
                 observers=observers,
                 videos_follow=videos is not None,
+                player=player,
                 **request_options,
             )
             if any(len(values) > 1 for values in (latencies, *strengths.values())):
@@ -424,6 +436,17 @@ def _request(
     )
 
 
+def _find_player(cluster: str) -> Player:
+    from envhub.cli.cluster import find_player
+
+    return find_player(cluster)
+
+
+def _refuse_cluster(cluster: str | None) -> None:
+    if cluster is not None:
+        raise UsageError("--cluster is for one evaluation; the cells of an experiment play here.")
+
+
 def _refuse_dry_run(dry_run: bool) -> None:  # noqa: FBT001
     if dry_run:
         raise UsageError("--dry-run is for experiments: envhub eval FILE.toml --dry-run.")
@@ -462,7 +485,7 @@ def _refuse_changes(context: click.Context, ref: str | None) -> None:
     """Refuse options that --resume cannot change: all but speed, output, consent and secrets."""
     changeable = {
         *("resume", "workers", "max_errors", "quiet", "as_json", "ref", "trust_remote_code"),
-        *("requirements", "videos", "policy_processes", "watch", "loggers"),
+        *("requirements", "videos", "policy_processes", "watch", "loggers", "cluster"),
         "env_vars",
     }
     for name in context.params:

@@ -18,9 +18,9 @@ from envhub.cli.output import echo_error
 from envhub.cli.progress import Watcher as SingleWatcher
 from envhub.cli.progress import clock
 from envhub.errors import EnvHubError, ExitCode, RunDirectoryError, UsageError, printable
-from envhub.evaluation.engine import Engine
 from envhub.evaluation.experiment import Played, new_directory, play_experiment
 from envhub.evaluation.forecast import Forecast, forecast
+from envhub.evaluation.request import Playing
 from envhub.options import SourceOptions
 from envhub.plugins import Plugins
 from envhub.records import EpisodeRecord
@@ -211,7 +211,7 @@ class Watcher:
         self._experiment = experiment
         self._quiet = quiet
         self._announced = self._stopped = False
-        self._engines: dict[Cell, Engine] = {}
+        self._engines: dict[Cell, Playing] = {}
         self._planned: dict[Cell, int] = {}
         self._done: dict[Cell, int] = {}
         self._ended: set[Cell] = set()
@@ -219,7 +219,7 @@ class Watcher:
         self._played = 0
         self._began = self._shown = time.monotonic()
 
-    def began(self, cell: Cell, run: Run, engine: Engine, before: int) -> None:
+    def began(self, cell: Cell, run: Run, engine: Playing, before: int) -> None:
         """Note that a cell plays."""
         if not self._done:  # cells are prepared one after another
             self.on_start()

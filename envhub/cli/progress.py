@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from envhub.cli.output import echo_error
 from envhub.errors import PluginError, printable
-from envhub.evaluation.engine import Engine
 from envhub.evaluation.plan import Plan
+from envhub.evaluation.request import Playing
 from envhub.records import EpisodeRecord
 from envhub.results.run import Run
 from envhub.text import pluralize
@@ -39,7 +39,7 @@ class Watcher:
         """Called with the run's directory when its engine is about to run."""
         self.interrupted = False
         self._quiet = quiet
-        self.engine: Engine | None = None
+        self.engine: Playing | None = None
         self._total = self._before = self._done = self._errors = 0
         self._tasks: dict[str, tuple[int, int]] = {}
         self._planned_tasks = 0
@@ -48,7 +48,7 @@ class Watcher:
         self._again = "press Ctrl-C again"
 
     def started(
-        self, run: Run, plan: Plan, engine: Engine, before: Sequence[EpisodeRecord]
+        self, run: Run, plan: Plan, engine: Playing, before: Sequence[EpisodeRecord]
     ) -> None:
         """Start to show progress: the engine is about to run."""
         self.run, self.engine = run, engine

@@ -10,7 +10,7 @@ the results of the policy. The last event of a slot decides what it does next:
     Played ─▶ continues, or ends                    (if the policy is in the worker)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from envhub.errors import ContractError, RunAborted, WorkerError, WorkerRaised
 from envhub.evaluation.attempt import Attempt
@@ -19,12 +19,12 @@ from envhub.evaluation.episode_queue import EpisodeQueue
 from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
 from envhub.evaluation.job import Job, Progress
 from envhub.evaluation.policy_runners import PolicyRunner
-from envhub.evaluation.runner_pool import RunnerPool
+from envhub.evaluation.runner_pool import Findings, RunnerPool
 from envhub.evaluation.slot import Slot
 from envhub.evaluation.slot_pool import SlotPool
 from envhub.host.remote import RemoteEnv
 from envhub.host.waiting import WorkerPoller
-from envhub.records import EpisodeRecord
+from envhub.records import Episode, EpisodeRecord
 from envhub.types import PolicyFacts
 from envhub.wire.messages import (
     Converted,
@@ -76,6 +76,16 @@ class Engine:
         self._breaker = CircuitBreaker(job.max_errors, worked=job.worked)
         self.runners = RunnerPool(job, self._poller)
         self._pool = SlotPool(job, self._poller, first)
+        self._supply = job.supply
+        self._parked: list[Slot] = []
+        """Slots whose workers wait for episodes that may yet be added."""
+        if self._supply is not None:
+            self._poller.watch(self._supply.fileno())
+
+    @property
+    def findings(self) -> Findings:
+        """What playing has shown of the policy."""
+        return self.runners
 
     @property
     def waiting(self) -> int:
@@ -89,8 +99,9 @@ class Engine:
             RunAborted: Nothing can be evaluated.
         """
         try:
-            self._record_broken()
+            self._record_broken(self._job.episodes)
             while self._pool.busy:
+                self._take_added()
                 self._start_another()
                 self.runners.pump()
                 self._handle_events()
@@ -100,9 +111,24 @@ class Engine:
             self._pool.close()
             self._poller.dispose()
 
-    def _record_broken(self) -> None:
+    def _take_added(self) -> None:
+        """Queue the episodes that were added; once none can be, stop the workers that wait."""
+        if self._supply is None:
+            return
+        added = self._supply.take()
+        if added is None or self.stopping:
+            self._supply = None
+        elif added:
+            self._record_broken(added)
+            self._queue.add(added)
+        if self._supply is None or self._queue.left:
+            parked, self._parked = self._parked, []
+            for slot in parked:
+                self._next_episode(slot)
+
+    def _record_broken(self, episodes: Iterable[Episode]) -> None:
         """Record the episodes of tasks whose envs cannot be made, without trying again."""
-        for episode in self._job.episodes:
+        for episode in episodes:
             error = self._job.broken.get(episode.task)
             if error is not None:
                 plan = self._job.plan
@@ -113,7 +139,8 @@ class Engine:
     def _start_another(self) -> None:
         """Start one more worker if there is work and a place for it, while the others work."""
         if not self._queue.left or self.stopping:
-            self._pool.forget_idle()
+            if self._supply is None:
+                self._pool.forget_idle()
         elif (slot := self._pool.take_idle()) is not None:
             if slot.remote is None:
                 self._start(slot)
@@ -128,7 +155,8 @@ class Engine:
         for runner, event in events:
             self._on_policy_event(runner, event)
         if not events and not self._pool.answered():
-            self._poller.wait(0.0 if self._pool.starting else self.runners.timeout())
+            starting = self._pool.starting and self._queue.left
+            self._poller.wait(0.0 if starting else self.runners.timeout())
         for slot in self._pool.answered():
             if slot.remote is not None:  # unless an event before this one ended it
                 self._on_answer(slot, slot.env.worker.take())
@@ -194,6 +222,10 @@ class Engine:
     def _next_episode(self, slot: Slot) -> None:
         """Start the slot's next episode, or stop its worker."""
         attempt = None if self.stopping else self._queue.take(slot.task)
+        if attempt is None and self._supply is not None and not self.stopping:
+            self.progress.slots[slot.index] = "waiting"
+            self._parked.append(slot)
+            return
         if attempt is None:
             if not self._repeat_reset(slot):
                 self._stop(slot)
@@ -323,10 +355,14 @@ class Engine:
     def _replace(self, slot: Slot) -> None:
         """Replace a slot's worker, if episodes are left for it."""
         self._pool.kill(slot)
+        if slot in self._parked:
+            self._parked.remove(slot)
         if self._queue.left and not self.stopping:
             self._start(slot)
         else:
             self._stop(slot)
+            if self._supply is not None:
+                self._pool.wait_for_place(slot)
         if not self.stopping:
             # An episode that was put back may need a slot whose worker was stopped.
             for unused in self._pool.unused(self._queue.left):

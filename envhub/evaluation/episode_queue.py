@@ -1,5 +1,7 @@
 """The episodes that wait to be played, and how often each was tried. Pure."""
 
+from collections.abc import Iterable
+
 from envhub.evaluation.attempt import Attempt
 from envhub.evaluation.job import Job
 from envhub.evaluation.schedule import Schedule
@@ -10,9 +12,10 @@ class EpisodeQueue:
     """The episodes of a job whose envs can be made."""
 
     def __init__(self, job: Job) -> None:
+        self._job = job
         self._plan = job.plan
         self._retries = job.retries
-        self._schedule = Schedule(job.playable, job.workers)
+        self._schedule = Schedule(job.playable(job.episodes), job.workers)
         self._failed: dict[int, int] = {}
         self._alone: set[int] = set()
 
@@ -20,6 +23,10 @@ class EpisodeQueue:
     def left(self) -> int:
         """How many episodes wait."""
         return self._schedule.left
+
+    def add(self, episodes: Iterable[Episode]) -> None:
+        """Add episodes of the plan; any worker may help with them."""
+        self._schedule.add(self._job.playable(episodes), self._job.workers)
 
     def take(self, task: str | None) -> Attempt | None:
         """Take the next episode for a worker, which may have a task open: see `Schedule.take`."""

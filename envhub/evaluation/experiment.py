@@ -16,12 +16,11 @@ from typing import Any, Protocol
 
 from envhub.arguments import check_instructions
 from envhub.errors import EnvHubError, PluginError, UsageError
-from envhub.evaluation.engine import Engine
 from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.perturbations import check_perturbations, find_perturbations
 from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
-from envhub.evaluation.request import EvalRequest
+from envhub.evaluation.request import EvalRequest, Playing
 from envhub.evaluation.run import continue_run
 from envhub.machine import resources
 from envhub.options import Limits, SourceOptions
@@ -43,7 +42,7 @@ _GRACE = 20.0
 class Onlooker(Protocol):
     """Receives the progress of an experiment, in the thread that plays it or in a cell's."""
 
-    def began(self, cell: Cell, run: Run, engine: Engine, before: int) -> None:
+    def began(self, cell: Cell, run: Run, engine: Playing, before: int) -> None:
         """Called when a cell begins to play, with the number of records that it has already."""
         ...
 
@@ -298,7 +297,7 @@ class _Player(threading.Thread):
     ) -> None:
         super().__init__(name=cell.name, daemon=True)  # so that a second Ctrl-C ends the process
         self.cell = cell
-        self.engine: Engine | None = None
+        self.engine: Playing | None = None
         self.outcome: Run | BaseException | None = None
         self.stopping = self.aborted = False
         self.onlooker = onlooker
@@ -325,7 +324,7 @@ class _Player(threading.Thread):
     # The receiver of the run's progress, called in its thread
 
     def started(
-        self, run: Run, plan: Plan, engine: Engine, before: Sequence[EpisodeRecord]
+        self, run: Run, plan: Plan, engine: Playing, before: Sequence[EpisodeRecord]
     ) -> None:
         self.engine = engine
         self.onlooker.began(self.cell, run, engine, len(before))

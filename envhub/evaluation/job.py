@@ -1,6 +1,6 @@
 """The job of an engine, and its progress."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from envhub.errors import WorkerError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.places import Share
 from envhub.evaluation.plan import Plan
+from envhub.evaluation.supply import Supply
 from envhub.options import Limits
 from envhub.policies.kinds import Factory, PolicyKind
 from envhub.records import Episode
@@ -49,6 +50,8 @@ class Job:
 
     share: Share | None = None
     """Its places for workers among those of an experiment; None: as many as there are slots."""
+    supply: Supply | None = None
+    """Gives further episodes of the plan while the engine runs; None: there are no others."""
 
     @property
     def factory(self) -> Factory:
@@ -70,10 +73,9 @@ class Job:
         file = isinstance(self.spec.source, FileSource) and self.benchmark.make == ":make_env"
         return file and bool(self.workers)
 
-    @property
-    def playable(self) -> tuple[Episode, ...]:
-        """The episodes whose envs can be made."""
-        return tuple(episode for episode in self.episodes if episode.task not in self.broken)
+    def playable(self, episodes: Iterable[Episode]) -> tuple[Episode, ...]:
+        """Return those of the episodes whose envs can be made."""
+        return tuple(episode for episode in episodes if episode.task not in self.broken)
 
     @property
     def limits(self) -> Limits:

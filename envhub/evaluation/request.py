@@ -1,17 +1,19 @@
 """The request for an evaluation, and the receiver of its progress."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from envhub.errors import PluginError
 from envhub.evaluation.breaker import MAX_ERRORS
-from envhub.evaluation.engine import Engine
+from envhub.evaluation.engine import OnRecord
+from envhub.evaluation.job import Job, Progress
 from envhub.evaluation.latency import LatencyRequest
 from envhub.evaluation.perturbations import Strength
 from envhub.evaluation.places import Places
 from envhub.evaluation.plan import Plan
+from envhub.evaluation.runner_pool import Findings
 from envhub.options import Argument, Limits, Processes, SourceOptions
 from envhub.plugins import Plugins
 from envhub.policies.kinds import Builtin, PolicyKind
@@ -21,6 +23,9 @@ from envhub.results.run import Run
 from envhub.run_info import LatencyPlanInfo, ShardInfo
 from envhub.seeding import Seeding
 from envhub.types import Batch
+
+if TYPE_CHECKING:
+    from envhub.evaluation.prepare import Prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class EvalRequest:
     """The places for workers that it shares with the other cells of an experiment."""
     order: int = 0
     """Which comes first among those that share places: the lowest."""
+    player: "Player | None" = field(default=None, compare=False)
+    """Makes what plays the episodes instead of this machine's engine, such as a cluster."""
     observers: Plugins = field(default_factory=Plugins, compare=False)
     """The loggers that were asked for; the installed observers are loaded before it is played."""
     videos_follow: bool = False
@@ -77,11 +84,50 @@ class EvalRequest:
     the end afterwards."""
 
 
+class Playing(Protocol):
+    """What a run needs of an engine, here or on other machines."""
+
+    progress: Progress
+    stopping: bool
+    """Set this to finish the episodes under way and start no others."""
+
+    @property
+    def findings(self) -> Findings:
+        """What playing has shown of the policy."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How many episodes nobody has begun."""
+        ...
+
+    def run(self) -> None:
+        """Play until every episode has a record, or until `stopping` has taken effect."""
+        ...
+
+
+class Player(Protocol):
+    """Plays episodes elsewhere."""
+
+    def start(
+        self, prepared: "Prepared", job: Job, on_record: OnRecord, on_poll: Callable[[], None]
+    ) -> Playing:
+        """Return what plays the episodes of a job once it is run.
+
+        Args:
+            prepared: The evaluation, whose `run.json` the other machines must agree with.
+            job: The episodes.
+            on_record: Called for every episode that has ended, with its actions and steps.
+            on_poll: Called a few times a second.
+        """
+        ...
+
+
 class Watcher(Protocol):
     """Receives the progress of a run."""
 
     def started(
-        self, run: Run, plan: Plan, engine: Engine, before: Sequence[EpisodeRecord]
+        self, run: Run, plan: Plan, engine: Playing, before: Sequence[EpisodeRecord]
     ) -> None:
         """Called before the engine runs, with the records that are not played again."""
         ...

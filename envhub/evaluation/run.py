@@ -13,10 +13,11 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
-from envhub.errors import ContractError, ConventionsDiffer, RunDirectoryError
+from envhub.errors import ContractError, ConventionsDiffer, NoNodePlays, RunDirectoryError
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.describe import foresee
 from envhub.evaluation.engine import Engine, OnRecord
+from envhub.evaluation.job import Job
 from envhub.evaluation.prepare import Prepared, look_for_policy, prepare
 from envhub.evaluation.recorded import (
     check_policy_is_named,
@@ -27,7 +28,8 @@ from envhub.evaluation.recorded import (
     with_keys_of_today,
     with_variable_hashes,
 )
-from envhub.evaluation.request import EvalRequest, Watcher
+from envhub.evaluation.request import EvalRequest, Player, Playing, Watcher
+from envhub.evaluation.runner_pool import Findings
 from envhub.offline import Missing
 from envhub.options import Processes
 from envhub.plugins import Plugins
@@ -44,6 +46,7 @@ from envhub.results.journal import (
     is_vacant,
 )
 from envhub.results.latency import Latency
+from envhub.results.nodes import forget_played, with_nodes
 from envhub.results.questions import count_question, questions_path
 from envhub.results.run import Run
 from envhub.results.seal import check_key, is_sealed, key_path, make_seal
@@ -81,6 +84,7 @@ def resume_run(
     policy_processes: Processes | None = None,
     observers: Plugins | None = None,
     videos_follow: bool = False,
+    player: Player | None = None,
 ) -> Run:
     """Run the episodes that are missing or failed, of a run that this user began.
 
@@ -95,6 +99,7 @@ def resume_run(
         policy_processes: Processes of the policy; None: as many as the run was begun with.
         observers: The loggers that were asked for.
         videos_follow: Whether the caller draws videos, and tells observers of the end afterwards.
+        player: Plays the episodes elsewhere; None: this machine does.
 
     Raises:
         RunDirectoryError: The directory has no run, this user did not begin it, or its benchmark
@@ -116,6 +121,7 @@ def resume_run(
         options=options,
         observers=observers or Plugins(),
         videos_follow=videos_follow,
+        player=player,
     )
     source = find_source(info.benchmark.reference, request.options)
     if not before.records():  # nothing was played: whatever has changed, it begins now
@@ -168,7 +174,7 @@ def play(
     logs: Path,
     on_record: OnRecord,
     *,
-    on_start: Callable[[Engine], None] = lambda _: None,
+    on_start: Callable[[Playing], None] = lambda _: None,
     on_poll: Callable[[], None] = lambda: None,
     worked: bool = False,
     first_leaves: Mapping[int, tuple[str, ...] | None] | None = None,
@@ -190,18 +196,26 @@ def play(
         What the policy declares; None if it was never made.
     """
     try:
-        engine = Engine(
-            prepared.job(episodes, logs, worked=worked, first_leaves=first_leaves),
-            on_record,
-            first=prepared.worker.remote,
-            on_poll=on_poll,
-        )
+        job = prepared.job(episodes, logs, worked=worked, first_leaves=first_leaves)
+        player, engine = prepared.request.player, _engine(prepared, job, on_record, on_poll)
         on_start(engine)
     except BaseException:
         prepared.close()
         raise
+    if player is not None:
+        prepared.close()
     engine.run()
-    return engine.runners.facts
+    return engine.findings.facts
+
+
+def _engine(
+    prepared: Prepared, job: Job, on_record: OnRecord, on_poll: Callable[[], None]
+) -> Playing:
+    """Return what plays a job: an engine here, or other machines."""
+    player = prepared.request.player
+    if player is not None:
+        return player.start(prepared, job, on_record, on_poll)
+    return Engine(job, on_record, first=prepared.worker.remote, on_poll=on_poll)
 
 
 def _evaluate(
@@ -213,10 +227,10 @@ def _evaluate(
     before: Run | None = None,
     keep: bool = False,
 ) -> Run:
-    """Play what has no record yet; a policy of other conventions leaves no run behind."""
+    """Play what has no record yet; one that cannot be played leaves no run behind."""
     try:
         return _evaluate_in(request, source, directory, watcher, before=before, keep=keep)
-    except ConventionsDiffer:
+    except (ConventionsDiffer, NoNodePlays):
         forget_unplayed(directory)
         raise
 
@@ -264,16 +278,19 @@ def _evaluate_in(
         prepared = prepare(request, source, files, journal.logs, watcher, absent)
         try:
             if before is not None:
-                before = replace(before, run_info=with_keys_of_today(before.run_info, prepared))
-                check_same(before.run_info, prepared.info, directory)
+                begun = with_keys_of_today(before.run_info, prepared)
+                check_same(begun, prepared.info, directory)
             records = journal.records(prepared.plan.episodes)
             missing = tuple(
                 episode
                 for episode in (prepared.plan.episodes[n] for n in prepared.info.numbers)
                 if not _is_done(records.get(episode.number))
             )
+            forget_played(journal.logs, (episode.number for episode in missing))
+            sealed = sealed and with_nodes(sealed, journal.logs, records)
             if before is not None and (keep or (not missing and sealed is not None)):
-                run = replace(before, kept=None)
+                begun = with_nodes(begun, journal.logs, records)
+                run = replace(before, run_info=begun, kept=None)
                 if missing and run.run_info.machine != prepared.info.machine:
                     run = _write(run.run_info.moved(prepared.info, records), journal)
             else:
@@ -324,10 +341,18 @@ _UNREPEATED = (
 )
 
 
-def _tell_unrepeated(engine: Engine, watcher: Watcher) -> None:
-    if engine.unrepeated is not None:
-        episode = engine.unrepeated.episode
-        watcher.message(_UNREPEATED.format(task=episode.task, seed=episode.seed))
+def remark_on_repeat(engine: Playing) -> str | None:
+    """Return a sentence about an env that did not begin as before, if it is on this machine."""
+    if not isinstance(engine, Engine) or engine.unrepeated is None:
+        return None
+    episode = engine.unrepeated.episode
+    return _UNREPEATED.format(task=episode.task, seed=episode.seed)
+
+
+def _tell_unrepeated(engine: Playing, watcher: Watcher) -> None:
+    remark = remark_on_repeat(engine)
+    if remark is not None:
+        watcher.message(remark)
 
 
 def _play_and_record(
@@ -338,7 +363,7 @@ def _play_and_record(
     run: Run,
     watcher: Watcher,
 ) -> Run:
-    engine: Engine | None = None
+    engine: Playing | None = None
     observers = prepared.request.observers
     videos_follow = prepared.request.videos_follow
     remarks: list[str] = []
@@ -347,17 +372,17 @@ def _play_and_record(
     in_experiment = prepared.request.places is not None
 
     def on_poll() -> None:
-        hint = engine.runners.hint if engine is not None else None
+        hint = engine.findings.hint if engine is not None else None
         if hint is not None and hint not in remarks:
             remarks.append(hint)
             watcher.progress(hint)
-        for remark in engine.runners.remarks if engine is not None else ():
+        for remark in engine.findings.remarks if engine is not None else ():
             if remark not in remarks:
                 remarks.append(remark)
                 watcher.message(remark)
         watcher.refresh()
 
-    def on_start(started: Engine) -> None:
+    def on_start(started: Playing) -> None:
         nonlocal engine
         engine = started
         for problem in observers.run_started(run):
@@ -388,7 +413,7 @@ def _play_and_record(
     finally:
         if engine is not None:
             _tell_unrepeated(engine, watcher)
-            run, summary = _finish(journal, run, engine)
+            run, summary = _finish(journal, run, engine.findings)
             if not (videos_follow and run.complete):
                 tell_end(observers, run, summary, watcher)
     return run
@@ -414,24 +439,25 @@ def _count(info: RunInfo, watcher: Watcher, *, tell: bool) -> None:
         watcher.message(str(asked))
 
 
-def _finish(journal: Journal, run: Run, engine: Engine) -> tuple[Run, Summary]:
-    runners, info = engine.runners, run.run_info
-    facts, agreement = runners.facts, runners.agreement
+def _finish(journal: Journal, run: Run, findings: Findings) -> tuple[Run, Summary]:
+    run = run.keep_records()
+    info = with_nodes(run.run_info, journal.logs, (record.number for record in run.records()))
+    facts, agreement = findings.facts, findings.agreement
     if facts is not None and agreement is not None:
         latency = Latency(info.policy.latency)
-        latency.include(runners.latency)
+        latency.include(findings.latency)
         info = info.finished(
             batch=facts.batch,
             placement=facts.placement,
-            about={**facts.about, **runners.about},
+            about={**facts.about, **findings.about},
             instructions=facts.instructions,
             latency=latency.info(),
-            outliers=runners.outliers.info(info.policy.outliers),
+            outliers=findings.outliers.info(info.policy.outliers),
             conventions=agreement.info(ignore=info.conventions.ignore),
             reproducible=facts.reproducible,
         )
-        run = _write(info, journal)
-    run = run.keep_records()
+    if facts is not None or info.to_json()["parts"] != run.info.get("parts", []):
+        run = replace(_write(info, journal), kept=run.kept)
     summary = run.summary()
     journal.write("summary.json", to_json(summary))
     return run, summary

@@ -26,16 +26,10 @@ from envhub.results.latency import Latency
 from envhub.types import PolicyFacts
 
 
-class RunnerPool:
-    """All runners: one, or one for each process of the policy."""
+class Findings:
+    """What playing episodes has shown of the policy."""
 
-    def __init__(self, job: Job, poller: WorkerPoller) -> None:
-        """Make the first runners.
-
-        Args:
-            job: The policy, and where it can run.
-            poller: Watches the policy's processes.
-        """
+    def __init__(self, job: Job) -> None:
         self.facts: PolicyFacts | None = None
         self.agreement: Agreement | None = None
         """The conventions of the benchmark and of the policy, once it is made."""
@@ -46,9 +40,48 @@ class RunnerPool:
         self.about: dict[str, str] = {}
         """What a run is to record of the policy besides its facts: what has changed since."""
         self.latency = Latency()
-        self.outliers = OutlierLog(job.plan.episodes, job.episodes)
-        self._one_row_calls = OneRowCalls()
+        playing = job.plan.episodes if job.supply else job.episodes
+        self.outliers = OutlierLog(job.plan.episodes, playing)
         self._job = job
+
+    def compare_conventions(self, facts: PolicyFacts) -> None:
+        """Compare what the policy declares with the benchmark.
+
+        Raises:
+            ConventionsDiffer: They differ; names both sides.
+        """
+        job = self._job
+        self.agreement = agree(job.benchmark, facts, ignore=job.ignore_conventions)
+        remark = remark_on(self.agreement, job.benchmark, own=job.in_worker)
+        self.remark(*facts.remarks)
+        if remark is not None and self.agreement.overridden:
+            self.remark(remark)
+        elif remark is not None:
+            self.hint = remark
+
+    def remark(self, *sentences: str) -> None:
+        """Keep sentences for the user, each once: several processes of a policy say the same."""
+        self.remarks = tuple(dict.fromkeys((*self.remarks, *sentences)))
+
+    def tell_outlier(self) -> None:
+        """Keep a sentence about the first outlier of the plan, once it is known."""
+        remark = self.outliers.take_remark()
+        if remark is not None:
+            self.remark(remark)
+
+
+class RunnerPool(Findings):
+    """All runners: one, or one for each process of the policy."""
+
+    def __init__(self, job: Job, poller: WorkerPoller) -> None:
+        """Make the first runners.
+
+        Args:
+            job: The policy, and where it can run.
+            poller: Watches the policy's processes.
+        """
+        super().__init__(job)
+        self._one_row_calls = OneRowCalls()
         self._poller = poller
         self._runners = make_runners(job, poller)
 
@@ -84,7 +117,7 @@ class RunnerPool:
             RunAborted: The policy cannot play this benchmark, or is not the same for all tasks.
         """
         if self.facts is None or self.facts.conventions != facts.conventions:
-            self._compare_conventions(facts)
+            self.compare_conventions(facts)
         if self.facts is not None:
             if self.facts.placement != facts.placement:
                 raise RunAborted("The policy's placement is not the same for all tasks.")
@@ -103,20 +136,19 @@ class RunnerPool:
         self.latency.add(event.seconds / event.calls, event.calls)
         self.outliers.add(event.outliers)
         self.about |= event.about
-        # Several processes of a policy say the same.
-        self.remarks = tuple(dict.fromkeys((*self.remarks, *event.remarks)))
-        self._tell_outlier()
+        self.remark(*event.remarks)
+        self.tell_outlier()
         facts = runner.facts(event.slots[0])
         if facts is not None and facts.batch == 1 and not facts.declares_batch:
             remark = self._one_row_calls.add(
                 time.monotonic(), event.acting, len(runner.waiting), processes=len(self._runners)
             )
-            self.remarks += () if remark is None else (remark,)
+            self.remark(*(() if remark is None else (remark,)))
 
     def finished(self, number: int) -> None:
         """Note that an episode has a record."""
         self.outliers.ended(number)
-        self._tell_outlier()
+        self.tell_outlier()
         for runner in self._runners:  # an attempt before may have been with another one
             runner.finished(number)
 
@@ -129,21 +161,6 @@ class RunnerPool:
         self.close()
         self._runners = [WorkerRunner(self._job)]
         return waiting
-
-    def _compare_conventions(self, facts: PolicyFacts) -> None:
-        job = self._job
-        self.agreement = agree(job.benchmark, facts, ignore=job.ignore_conventions)
-        remark = remark_on(self.agreement, job.benchmark, own=job.in_worker)
-        self.remarks = tuple(dict.fromkeys((*self.remarks, *facts.remarks)))
-        if remark is not None and self.agreement.overridden:
-            self.remarks += (remark,)
-        elif remark is not None:
-            self.hint = remark
-
-    def _tell_outlier(self) -> None:
-        remark = self.outliers.take_remark()
-        if remark is not None:
-            self.remarks += (remark,)
 
 
 def _holds_back(runner: PolicyRunner) -> bool:

@@ -19,11 +19,18 @@ class Schedule:
 
     def __init__(self, episodes: Iterable[Episode], workers: int) -> None:
         self._waiting: dict[str, deque[Episode]] = {}
+        self._assigned: dict[str, int] = {}
+        self._helps = 0
+        self.left = 0
+        self.add(episodes, max(workers, 1))
+
+    def add(self, episodes: Iterable[Episode], workers: int) -> None:
+        """Add episodes, and let so many workers more help with a task that others have."""
         for episode in episodes:
             self._waiting.setdefault(episode.task, deque()).append(episode)
-        self._assigned: dict[str, int] = dict.fromkeys(self._waiting, 0)
-        self._helps = max(workers, 1)
-        self.left = sum(len(waiting) for waiting in self._waiting.values())
+            self._assigned.setdefault(episode.task, 0)
+            self.left += 1
+        self._helps += workers
 
     def take(self, task: str | None) -> Episode | None:
         """Take the next episode for a worker.

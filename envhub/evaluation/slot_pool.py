@@ -27,7 +27,7 @@ class SlotPool:
             poller: Watches the workers.
             first: A worker that has loaded the benchmark already.
         """
-        count = max(1, min(job.workers, len(job.episodes)))
+        count = job.workers if job.supply else min(job.workers, len(job.episodes))
         known, inline = KnownSpaces(), job.workers == 0
         self.slots = [
             Slot(
@@ -38,7 +38,7 @@ class SlotPool:
                 known=known,
                 first_leaves=job.first_leaves,
             )
-            for index in range(count)
+            for index in range(max(1, count))
         ]
         self._limits = job.limits
         self._poller = poller

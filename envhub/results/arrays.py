@@ -59,7 +59,26 @@ def read_arrays(directory: Path, number: int) -> Arrays:
         RunDirectoryError: The file is damaged.
     """
     path = arrays_path(directory, number)
-    found = _read(path)
+    return _check(_read(path), path)
+
+
+def unpack_arrays(content: bytes, place: Path) -> Arrays:
+    """Return the actions and steps of an episode's file that came as bytes.
+
+    Args:
+        content: The content of the file.
+        place: Where it is to be, for errors.
+
+    Raises:
+        RunDirectoryError: The content is damaged.
+    """
+    try:
+        return _check(_parse_all(io.BytesIO(content), len(content)), place)
+    except _DAMAGED as exc:
+        raise _damaged(place, exc) from exc
+
+
+def _check(found: list[Array], path: Path) -> Arrays:
     return Arrays(
         _check_actions(found[0], path) if found else None,
         _check_steps(found[1], path) if len(found) > 1 else None,
@@ -84,22 +103,30 @@ def _read(path: Path) -> list[Array]:
     """Return the arrays of a file: the actions, then the steps."""
     try:
         with open_regular(path, inside=path.parent) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > _MOST_BYTES:
-                raise ValueError(f"it has {size:,} bytes, more than an episode can")
-            found = [_parse(file, size)]
-            if file.tell() < size:
-                found.append(_parse(file, size))
-            if file.tell() < size:
-                raise ValueError("it holds more than actions and steps")
-            return found
+            return _parse_all(file, os.fstat(file.fileno()).st_size)
     except FileNotFoundError:
         return []
     except OSError as exc:
         raise RunDirectoryError(f"{path} cannot be read: {exc.strerror}.") from exc
     except _DAMAGED as exc:
-        problem = str(exc).splitlines()[0][:200] if str(exc) else type(exc).__name__
-        raise RunDirectoryError(f"{path} is damaged: {problem}.") from exc
+        raise _damaged(path, exc) from exc
+
+
+def _damaged(path: Path, exc: BaseException) -> RunDirectoryError:
+    problem = str(exc).splitlines()[0][:200] if str(exc) else type(exc).__name__
+    return RunDirectoryError(f"{path} is damaged: {problem}.")
+
+
+def _parse_all(file: BinaryIO, size: int) -> list[Array]:
+    """Return the actions, and the steps if they are there."""
+    if size > _MOST_BYTES:
+        raise ValueError(f"it has {size:,} bytes, more than an episode can")
+    found = [_parse(file, size)]
+    if file.tell() < size:
+        found.append(_parse(file, size))
+    if file.tell() < size:
+        raise ValueError("it holds more than actions and steps")
+    return found
 
 
 _DAMAGED = (

@@ -58,6 +58,21 @@ def check_mergeable(a: RunInfo, b: RunInfo, place_a: Path, place_b: Path) -> Non
     Raises:
         RunDirectoryError: They do not; names the first difference, with both values.
     """
+    if a.runtime.worker != b.runtime.worker:
+        raise RunDirectoryError(
+            f"{place_a} was played by EnvHub {a.envhub} and {place_b} by EnvHub {b.envhub}, whose "
+            "workers play episodes otherwise. Play all shards with one version."
+        )
+    difference = find_difference(a, b)
+    if difference is not None:
+        raise RunDirectoryError(
+            f"{place_a} and {place_b} do not belong together: they differ in {difference}. Merge "
+            "runs of one command only."
+        )
+
+
+def find_difference(a: RunInfo, b: RunInfo) -> str | None:
+    """Say in what two machines differ that are to play one run; None: in nothing that counts."""
     found = [
         [
             *(item for item in agreeing(info, "resume") if item.path not in _OF_A_MACHINE),
@@ -65,19 +80,12 @@ def check_mergeable(a: RunInfo, b: RunInfo, place_a: Path, place_b: Path) -> Non
         ]
         for info in (a, b)
     ]
-    if a.runtime.worker != b.runtime.worker:
-        raise RunDirectoryError(
-            f"{place_a} was played by EnvHub {a.envhub} and {place_b} by EnvHub {b.envhub}, whose "
-            "workers play episodes otherwise. Play all shards with one version."
-        )
     second = {(item.path, item.words): item.value for item in found[1]}
     for path, words, value in found[0]:
         other = second.get((path, words))
         if canonical(value) != canonical(other):
-            raise RunDirectoryError(
-                f"{place_a} and {place_b} do not belong together: they differ in "
-                f"{_describe(words, value, other)}. Merge runs of one command only."
-            )
+            return _describe(words, value, other)
+    return None
 
 
 def _difference(words: str, old: Any, new: Any, directory: Path) -> RunDirectoryError:

@@ -14,6 +14,7 @@ import numpy as np
 from envhub.evaluation.engine import Engine
 from envhub.evaluation.job import Job
 from envhub.evaluation.plan import make_plan, select
+from envhub.evaluation.supply import Supply
 from envhub.host.remote import RemoteEnv
 from envhub.loader import load_file
 from envhub.options import Limits
@@ -78,6 +79,7 @@ def play(
     confinement: Confinement | None = None,
     processes: int = 1,
     devices: tuple[str, ...] = (),
+    supply: Supply | None = None,
     **policy_args: Any,
 ) -> Outcome:
     """Run an asset's episodes; exactly those of the plan are recorded, or this fails."""
@@ -101,7 +103,8 @@ def play(
         spec=WorkerSpec(source, env_args or {}, limits, max_steps),
         benchmark=benchmark,
         plan=plan,
-        episodes=plan.episodes,
+        episodes=() if supply else plan.episodes,
+        supply=supply,
         policy=policy,
         workers=workers,
         retries=retries,

@@ -29,6 +29,7 @@ from envhub.sandbox.choose import why_unavailable
 APT = "apt-get install "
 LEROBOT = ".venv-lerobot"
 LOGGERS = ".venv-loggers"
+CLUSTER = ".venv-cluster"
 NEWEST_LEROBOT = ".venv-lerobot-06"
 
 
@@ -149,6 +150,16 @@ def loggers_python() -> Path:
     return Path(named) if named else Path(__file__).parent.parent.parent / LOGGERS / "bin/python"
 
 
+def cluster_python() -> Path:
+    """The interpreter of an environment with Ray, which takes all else from EnvHub's."""
+    named = os.environ.get("ENVHUB_TEST_CLUSTER")
+    return Path(named) if named else Path(__file__).parent.parent.parent / CLUSTER / "bin/python"
+
+
+def _cluster() -> str | None:
+    return None if cluster_python().exists() else f"there is no {CLUSTER} with Ray"
+
+
 def _loggers() -> str | None:
     return None if loggers_python().exists() else f"there is no {LOGGERS} with the loggers' tools"
 
@@ -211,6 +222,7 @@ NEEDS = {
     "bash": Need(_program("bash"), f"{APT}bash"),
     "bubblewrap": Need(_bubblewrap, f"{APT}bubblewrap"),
     "chromium": Need(_program("chromium"), f"{APT}chromium"),
+    "cluster": Need(_cluster, f"make {CLUSTER}/.ready"),
     "egl": Need(_gl("egl", "EGL"), f"{APT}libegl1 libgl1 libgles2"),
     "git": Need(_program("git"), f"{APT}git"),
     "glfw": Need(_glfw, f"{APT}libglfw3"),
@@ -239,6 +251,7 @@ needs_axe = pytest.mark.needs("axe")
 needs_bash = pytest.mark.needs("bash")
 needs_bubblewrap = pytest.mark.needs("bubblewrap")
 needs_chromium = pytest.mark.needs("chromium")
+needs_cluster = pytest.mark.needs("cluster")
 needs_egl = pytest.mark.needs("egl")
 needs_git = pytest.mark.needs("git")
 needs_glfw = pytest.mark.needs("glfw")

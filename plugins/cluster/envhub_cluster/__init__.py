@@ -1,0 +1,1 @@
+"""EnvHub's evaluations on the nodes of a Ray cluster."""

@@ -1,0 +1,99 @@
+"""Evaluations on a real Ray cluster, whose head and nodes are processes of their own."""
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.needs import needs_cluster
+from support.ray_clusters import RayNodes, envhub_here, ray_cluster, start_here
+from support.run_tools import WALK, WALKERS, counted, ended, envhub, outcomes
+
+pytestmark = [needs_cluster, pytest.mark.timeout(600)]
+
+EPISODES = 12
+QUESTION = (
+    *("eval", WALK, "--suite", "all", "--episodes", EPISODES, "--policy", f"{WALKERS}:noisy"),
+    *("--retries", 0, "--workers", 1, "--env-arg", "pause=0.02"),
+)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[RayNodes]:
+    with ray_cluster("one", "two") as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same on one machine."""
+    out = tmp_path_factory.mktemp("one") / "run"
+    answer = envhub(*QUESTION, "--out", out)
+    assert answer.code == 0, answer
+    return out
+
+
+def test_records_are_those_of_one_machine_though_nodes_are_killed_and_join(
+    nodes: RayNodes, reference: Path, tmp_path: Path
+):
+    out = tmp_path / "run"
+    command = start_here(*QUESTION, "--cluster", nodes.address, "--out", out)
+    wait_for(lambda: counted(out) >= 4, command)
+    nodes.kill("two")
+    nodes.join("three")
+    wait_for(lambda: counted(out) >= 12, command)
+    assert nodes.kill_actor("one"), "it plays no more"
+    answer = ended(command)
+    assert answer.code == 0, answer
+    assert outcomes(out) == outcomes(reference)
+    assert "Node two is lost" in answer.err
+    assert "Node one is lost" in answer.err
+    assert_arrays_are_equal(out, reference)
+    info = json.loads((out / "run.json").read_text())
+    played = {part["name"]: part["numbers"] for part in info["parts"]}
+    assert set(played) == {"one", "two", "three"}, "a node that joined late plays, too"
+    numbers = [n for rows in played.values() for a, b in rows for n in range(a, b + 1)]
+    assert sorted(numbers) == list(range(3 * EPISODES))
+    assert "machines" in info
+    assert envhub("verify", out, "--json").code == 0
+
+
+def test_the_driver_is_killed_and_resumed(nodes: RayNodes, reference: Path, tmp_path: Path):
+    out = tmp_path / "run"
+    command = start_here(*QUESTION, "--cluster", nodes.address, "--out", out)
+    wait_for(lambda: counted(out) >= 5, command)
+    command.send_signal(signal.SIGKILL)
+    command.communicate()
+    before = counted(out)
+    assert before < 3 * EPISODES, "too late to be killed"
+    answer = envhub_here("eval", "--resume", out, "--cluster", nodes.address)
+    assert answer.code == 0, answer
+    assert outcomes(out) == outcomes(reference)
+    info = json.loads((out / "run.json").read_text())
+    rows = [row for part in info["parts"] for row in part["numbers"]]
+    assert sum(last - first + 1 for first, last in rows) == 3 * EPISODES
+
+
+def test_doctor_says_what_nodes_have(nodes: RayNodes):
+    answer = envhub_here("doctor", "--cluster", nodes.address, "--json")
+    found = json.loads(answer.out)["nodes"]
+    assert {row["name"] for row in found} >= {"one"}
+    assert all(row["problems"] == [] for row in found), answer
+    assert "can play" in envhub_here("doctor", "--cluster", nodes.address).out
+
+
+def assert_arrays_are_equal(a: Path, b: Path) -> None:
+    names = sorted(path.name for path in (a / "actions").iterdir())
+    assert names == sorted(path.name for path in (b / "actions").iterdir())
+    for name in names:
+        assert (a / "actions" / name).read_bytes() == (b / "actions" / name).read_bytes()
+
+
+def wait_for(condition, command) -> None:
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert command.poll() is None, command.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

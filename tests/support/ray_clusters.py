@@ -1,0 +1,134 @@
+"""A Ray cluster on this machine: head and nodes are processes of their own, by `ray start`."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from support.needs import cluster_python
+from support.paths import ASSETS
+from support.processes import alive, descendants
+from support.run_tools import Answer, ended, variables
+
+_SECONDS = 120.0
+_LIFE = 3600
+"""Seconds after which a node ends by itself, whatever became of the tests."""
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
+
+
+class RayNodes:
+    """The processes of a cluster. They are no children of this one, for Ray starts more of them."""
+
+    def __init__(self, place: Path, **more: str) -> None:
+        """Start the head, which plays nothing."""
+        self._place = place
+        self._pids: dict[str, int] = {}
+        self._starts: dict[str, Callable[[], None]] = {}
+        head = ("--head", "--port", "0", "--include-dashboard", "false", "--num-cpus", "0")
+        self._start("head", *head, "--temp-dir", str(place / "ray"), **more)
+        self.address = self._wait_for("head", r"--address='([^']+)'")
+
+    def join(self, *names: str, cpus: int = 1, **more: str) -> None:
+        """Start nodes, and wait until they have joined."""
+        for name in names:
+            self._start(name, "--address", self.address, "--num-cpus", str(cpus), **more)
+        for name in names:
+            self._wait_for(name, r"(Ray runtime started)")
+
+    def kill(self, name: str) -> None:
+        """Kill a node with all its processes, as when a machine loses its power."""
+        pid = self._pids.pop(name)
+        for each in (pid, *descendants(pid)):
+            with suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+
+    def kill_actor(self, name: str) -> bool:
+        """Kill only the process that plays on a node; returns whether there was one."""
+        for pid, (_, line) in descendants(self._pids[name]).items():
+            if "NodeActor" in line:
+                os.kill(pid, signal.SIGKILL)
+                return True
+        return False
+
+    def end(self) -> None:
+        """Kill all of it."""
+        for name in list(self._pids):
+            self.kill(name)
+
+    def _start(self, name: str, *options: str, **more: str) -> None:
+        self._starts[name] = lambda: self._start(name, *options, **more)
+        python = cluster_python()
+        argv = [
+            *("timeout", "--signal=KILL", str(_LIFE), str(python), "-m", "ray.scripts.scripts"),
+            *("start", "--node-name", name, "--disable-usage-stats", "--block"),
+            *("--include-log-monitor", "false", "--object-store-memory", "80000000", *options),
+        ]
+        # The shell ends at once, and leaves its child to init.
+        shell = 'log=$1; shift; setsid "$@" > "$log" 2>&1 < /dev/null & echo $!'
+        done = subprocess.run(
+            ["sh", "-c", shell, "sh", str(self._log(name)), *argv],
+            env={**variables(**_QUIET), **more},
+            cwd=self._place,
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+        self._pids[name] = int(done.stdout)
+
+    def _wait_for(self, name: str, pattern: str) -> str:
+        deadline = time.monotonic() + _SECONDS
+        while time.monotonic() < deadline:
+            said = self._log(name).read_text()
+            if found := re.search(pattern, said):
+                return found[1]
+            if not alive(self._pids[name]):
+                assert "timed out" in said, said
+                self._starts[name]()  # Ray gives itself 30 s, which a busy machine may need
+            time.sleep(0.05)
+        raise AssertionError(self._log(name).read_text())
+
+    def _log(self, name: str) -> Path:
+        return self._place / f"{name}.log"
+
+
+@contextmanager
+def ray_cluster(*names: str, cpus: int = 1, **more: str) -> Iterator[RayNodes]:
+    """Start a cluster with these nodes."""
+    place = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets need a short path
+    try:
+        nodes = RayNodes(place, **more)
+        try:
+            nodes.join(*names, cpus=cpus, **more)
+            yield nodes
+        finally:
+            nodes.end()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def start_here(
+    *arguments: object, cwd: Path = ASSETS, more: Mapping[str, str] | None = None
+) -> "subprocess.Popen[str]":
+    """Start the command with the interpreter that has Ray."""
+    return subprocess.Popen(
+        [str(cluster_python()), "-m", "envhub", *map(str, arguments)],
+        cwd=cwd,
+        env={**variables(**_QUIET), **(more or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def envhub_here(
+    *arguments: object, cwd: Path = ASSETS, more: Mapping[str, str] | None = None
+) -> Answer:
+    """Run the command with the interpreter that has Ray."""
+    return ended(start_here(*arguments, cwd=cwd, more=more))
