@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from support import perturbing
+from support.forgery import change_manifest, change_record
 from support.needs import SANDBOXES
 from support.paths import ASSETS
 from support.run_tools import ended, start
@@ -18,6 +19,8 @@ from envhub.host.waiting import close_workers
 from envhub.options import Limits
 from envhub.results.journal import read_run
 from envhub.results.repeat import repeat_command
+from envhub.results.schema import parse_run
+from envhub.run_info import hash_protocol
 from envhub.types import Confinement, FileSource, WorkerSpec
 from envhub.wire.messages import Opened
 
@@ -60,6 +63,9 @@ def test_the_same_records_for_any_workers_kills_and_shards(tmp_path):
     assert len({state for *_, state, _ in expected}) == 4
     assert facts(play(tmp_path / "three", ALL, workers=3)) == expected
     assert facts(play(tmp_path / "inline", dict(reversed(ALL.items())), workers=0)) == expected
+    killed = play(tmp_path / "killed", ALL, env_args={"dies": str(tmp_path / "dead")})
+    assert facts(killed) == expected
+    assert {record.attempts for record in killed.records()} == {1, 2}
     lines = (tmp_path / "one" / "episodes.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "one" / "episodes.jsonl").write_text(lines[2])
     assert facts(play(tmp_path / "one", ALL, resume=True)) == expected
@@ -181,12 +187,27 @@ def test_verify_sees_physics_that_no_reward_shows(tmp_path):
     drift.write_text("0.0")
     run = play(tmp_path / "run", None, FEEL, episodes=1, env_args={"drift": str(drift)})
     assert all(record.end_state for record in run.records())
+    change_record(run, 0, end_state=f"sha256:{0:064}")
+    verdicts = envhub.verify(run.directory, episodes=None).episodes
+    assert [each.verdict for each in verdicts] == ["drifted", "identical"]
     drift.write_text("0.001")
     verdicts = envhub.verify(run, episodes=None).episodes
     assert [each.verdict for each in verdicts] == ["drifted", "drifted"]
     assert {each.reason for each in verdicts} == {
         "its rewards and flags are the same, and it ends in another state of the env"
     }
+
+
+def test_a_strength_that_is_not_the_one_that_was_played_is_found(tmp_path):
+    run = play(tmp_path / "run", {"shade": 20.0}, episodes=1)
+
+    def weaker(info):
+        info["plan"]["perturbations"]["shade"]["strength"] = 1.0
+        info["protocol"] = hash_protocol(parse_run(info, run.directory))
+
+    change_manifest(run.directory, weaker)
+    found = envhub.verify(run.directory, episodes=None)
+    assert (found.ok, found.verdict) == (False, "drifted")
 
 
 def test_a_sweep_plays_each_strength_and_ends_with_a_table_and_a_page(tmp_path):

@@ -1,5 +1,6 @@
 """A scene of one number, seen through a camera of another, whose rewards say nothing of either."""
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,8 +18,8 @@ def envhub_benchmarks():
     yield Benchmark(name="perturbed", make=":make", suites={"all": tasks}, episodes=3)
 
 
-def make(task, offers="all", drift=None, log=None):
-    return Plain() if offers == "nothing" else Scene(drift, log)
+def make(task, offers="all", drift=None, log=None, dies=None):
+    return Plain() if offers == "nothing" else Scene(drift, log, dies)
 
 
 class Plain(gym.Env):
@@ -42,7 +43,7 @@ class Scene(gym.Env):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
     observing = frozenset({"pixels", "place"})
 
-    def __init__(self, drift, log):
+    def __init__(self, drift, log, dies):
         self.observation_space = spaces.Dict(
             {
                 "pixels": spaces.Box(0, 255, (8, 8, 3), np.uint8),
@@ -53,6 +54,7 @@ class Scene(gym.Env):
         self.camera = np.full(3, 100.0)
         self.drift = 0.0 if drift is None else float(Path(drift).read_text())
         self.log = log
+        self.dies = dies
         self.place = np.zeros(2)
 
     def reset(self, seed=None, options=None):
@@ -62,6 +64,9 @@ class Scene(gym.Env):
         return self.observe(), {}
 
     def step(self, action):
+        if self.dies and not Path(self.dies).exists():  # once, in the middle of an episode
+            Path(self.dies).touch()
+            os._exit(1)
         self.place = self.place + np.asarray(action, np.float64) + self.drift
         return self.observe(), 0.0, False, False, {"is_success": False}
 
