@@ -24,6 +24,10 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 _dry = click.option("--dry-run", is_flag=True, help="Remove nothing, but say what would be.")
 
 
+def _kinds(_ctx: click.Context, _param: click.Parameter, text: str) -> list[str]:
+    return [kind for kind in KINDS if kind.startswith(text)]
+
+
 @click.group("cache")
 def command() -> None:
     """List and clean what EnvHub fetched and built.
@@ -39,7 +43,7 @@ def command() -> None:
 
 
 @command.command("list")
-@click.argument("kinds", nargs=-1, metavar="[KIND...]")
+@click.argument("kinds", nargs=-1, metavar="[KIND...]", shell_complete=_kinds)
 @json_option
 @debug_option
 def show(kinds: tuple[str, ...], *, as_json: bool) -> None:
@@ -63,7 +67,7 @@ def show(kinds: tuple[str, ...], *, as_json: bool) -> None:
 
 
 @command.command("clean")
-@click.argument("names", nargs=-1, metavar="KIND|NAME...")
+@click.argument("names", nargs=-1, metavar="KIND|NAME...", shell_complete=_kinds)
 @click.option("--all", "everything", is_flag=True, help="Everything, apart from uv's cache.")
 @_yes
 @_dry

@@ -53,6 +53,7 @@ def complete(place: Path, words: str) -> list[str]:
 def test_commands_and_options(place):
     assert sorted(complete(place, "envhub ''")) == sorted(COMMANDS)
     assert complete(place, "envhub ve") == ["verify"]
+    assert complete(place, "envhub cache clean mod") == ["models"]
     assert complete(place, "envhub eval --pol") == [
         *("--policy", "--policy-arg", "--policy-python", "--policy-processes"),
     ]

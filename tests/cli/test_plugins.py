@@ -1,4 +1,4 @@
-"""`envhub plugins`: good and bad ones."""
+"""`envhub list --check` and `envhub plugins`, its name of before: good and bad ones."""
 
 import json
 
@@ -36,6 +36,7 @@ class TestPlugins:
         assert "ok       counting  envhub-counting 1.5  envhub_counting\n" in answer.out
         assert "problem  broken    envhub-broken 1.5    broken\n" in answer.out
         assert not CONTROL.search(answer.out)
+        assert envhub("list", "--check", **limited) == answer  # its name of today
 
     def test_a_bad_one_that_is_named_does_not_hide_others(self, counting):
         limited = {"PYTHONPATH": str(counting), "ENVHUB_PLUGINS": "counting,broken"}
