@@ -13,7 +13,8 @@ from support.run_tools import ended, start
 from support.sources import confined
 
 import envhub
-from envhub.errors import RunDirectoryError, UsageError
+from envhub.errors import ContractError, RunDirectoryError, UsageError
+from envhub.evaluation.perturbations import plan_perturbations
 from envhub.host.loading import start_loaded_worker
 from envhub.host.waiting import close_workers
 from envhub.options import Limits
@@ -274,6 +275,12 @@ def test_an_env_that_lacks_something_or_a_picture_of_another_type(tmp_path, pert
     )  # fmt: skip
     assert {record.status for record in run.records()} == {"env_error"}
     assert said in run.records()[0].error.message
+
+
+def test_a_worker_that_leaves_one_out():
+    """The benchmark's code runs in the same process, and may be hostile."""
+    with pytest.raises(ContractError, match="does not say what the perturbation shade is"):
+        plan_perturbations({"shade": 1.0, "speck": 0.0}, ())
 
 
 def test_the_list_is_read_in_a_worker():
