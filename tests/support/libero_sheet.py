@@ -21,9 +21,10 @@ COLUMNS = 5
 
 
 def look(task: Any, assets: str) -> tuple[list[Any], np.ndarray]:
-    env = make(task, assets=assets, size=SIZE, settling=0)
+    env = make(task, assets=assets, size=SIZE, settling=0, cameras="image=agentview")
+    shown, env.observing = env.observing, frozenset()
     env.reset(seed=0, options={"init_state": 0})
-    before, shown = places(env), env.observing
+    before = places(env)
     for left in range(10, -1, -1):
         env.observing = frozenset() if left else shown
         seen, _, success, *_ = env.step(STILL)
