@@ -20,8 +20,17 @@ class RecordedRuntime:
     packages: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class OtherVersions:
+    """A benchmark's runtime with some of its packages in other versions."""
+
+    versions: Mapping[str, str]
+    begun: str | RecordedRuntime = "isolated"
+    """The runtime whose other packages stay as they are."""
+
+
 RUNTIMES = ("auto", "here", "isolated")
-RuntimeChoice = str | RecordedRuntime
+RuntimeChoice = str | RecordedRuntime | OtherVersions
 """One of `RUNTIMES`, where `auto` is here if the requirements are installed, else isolated; or the
 name of a further runtime that a plugin comes with."""
 

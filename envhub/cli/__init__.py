@@ -39,6 +39,7 @@ GROUPS = {
         "report": "Write a page about a run: rates, episodes, failures.",
         "runs": "List the runs in a directory.",
         "compare": "Compare runs, episode by episode.",
+        "explain": "Say why the results of two runs differ.",
         "replay": "Play a recorded episode again, and save its video.",
         "verify": "Replay recorded episodes and compare them.",
     },

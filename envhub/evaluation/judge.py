@@ -9,7 +9,7 @@ import numpy as np
 
 from envhub.evaluation.replay import first_difference
 from envhub.records import EpisodeRecord
-from envhub.run_info import BenchmarkInfo, MachineInfo, PolicyRuntimeInfo, RunInfo
+from envhub.run_info import BenchmarkInfo, MachineInfo, RunInfo
 from envhub.wire.values import Array
 
 VerdictName = Literal[
@@ -29,6 +29,9 @@ _RELATIVE, _ABSOLUTE = 1e-6, 1e-9
 """How far rewards of equivalent episodes are apart; other kernels of OpenBLAS gave 2e-16."""
 _ACTION = 1e-3
 """How far actions of one policy are apart on two machines; batches of 8 rows gave 1e-5."""
+
+Sides = tuple[str, str]
+"""What follows a value of the one, and of the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,48 +226,53 @@ def _are_close(recorded: Array | None, again: Array | None) -> bool:
     return flags and np.allclose(recorded["reward"], again["reward"], _RELATIVE, _ABSOLUTE)
 
 
-def compare_machines(recorded: RunInfo, here: RunInfo) -> Iterable[str]:
+def compare_machines(
+    recorded: RunInfo, here: RunInfo, sides: Sides = ("recorded", "here")
+) -> Iterable[str]:
     """Yield what the last bits of a result can depend on, and differs from the run's machine."""
-    told = (_compare_machine(machine, here.machine) for machine in recorded.all_machines)
+    told = (_compare_machine(machine, here.machine, sides) for machine in recorded.all_machines)
     yield from dict.fromkeys(chain.from_iterable(told))
-    yield from _compare_plugins(recorded.benchmark, here.benchmark)
-    packages, ours = recorded.runtime.packages, here.runtime.packages
-    for name in sorted({*packages, *ours}):
-        if packages.get(name) != ours.get(name):
-            yield f"{name} {packages.get(name, 'none')} recorded, {ours.get(name, 'none')} here"
-    yield from _compare_policy(recorded.policy.runtime, here.policy.runtime)
+    yield from _compare_plugins(recorded.benchmark, here.benchmark, sides)
+    yield from _compare_packages(recorded.runtime.packages, here.runtime.packages, sides)
+    old, new = recorded.policy.runtime, here.policy.runtime
+    if old is not None and new is not None:  # the policy itself acts
+        yield from _compare_packages(old.packages, new.packages, sides, " of the policy")
     if recorded.runtime.python != here.runtime.python:
-        yield f"Python {recorded.runtime.python} recorded, {here.runtime.python} here"
+        yield _told("Python", recorded.runtime.python, here.runtime.python, sides)
 
 
-def _compare_machine(recorded: MachineInfo | None, here: MachineInfo | None) -> Iterable[str]:
+def _compare_machine(
+    recorded: MachineInfo | None, here: MachineInfo | None, sides: Sides
+) -> Iterable[str]:
     if recorded is None:
         yield "the run does not say what machine it was made on"
         return
     for name in ("arch", "cpu", "flags", "libc", "openblas", "gl"):
         old, new = getattr(recorded, name), getattr(here, name)
         if old != new and None not in (old, new):
-            yield f"{name} {_words(old)} recorded, {_words(new)} here"
+            yield _told(name, _words(old), _words(new), sides)
 
 
-def _compare_policy(
-    recorded: PolicyRuntimeInfo | None, here: PolicyRuntimeInfo | None
+def _compare_packages(
+    recorded: Mapping[str, str], here: Mapping[str, str], sides: Sides, whose: str = ""
 ) -> Iterable[str]:
-    """Compare the packages of the policy's process, if the policy itself acts."""
-    if recorded is None or here is None:
-        return
-    for name in sorted({*recorded.packages, *here.packages}):
-        old, new = (runtime.packages.get(name, "none") for runtime in (recorded, here))
+    for name in sorted({*recorded, *here}):
+        old, new = recorded.get(name, "none"), here.get(name, "none")
         if old != new:
-            yield f"{name} of the policy {old} recorded, {new} here"
+            yield _told(f"{name}{whose}", old, new, sides)
 
 
-def _compare_plugins(recorded: BenchmarkInfo, here: BenchmarkInfo) -> Iterable[str]:
+def _compare_plugins(recorded: BenchmarkInfo, here: BenchmarkInfo, sides: Sides) -> Iterable[str]:
     if recorded.kind == here.kind == "plugin" and recorded.files != here.files:
         old, new = recorded.files, here.files
         changed = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
         shown = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if changed[3:] else "")
-        yield f"{recorded.package} recorded, {here.package} here ({shown})"
+        told = f"{recorded.package} {sides[0]}, {here.package} {sides[1]}"
+        yield f"{told} ({shown})"
+
+
+def _told(name: str, old: str, new: str, sides: Sides) -> str:
+    return f"{name} {old} {sides[0]}, {new} {sides[1]}"
 
 
 def _words(value: Any) -> str:

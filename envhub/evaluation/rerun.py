@@ -123,7 +123,7 @@ def prepare_rerun(
             that is to act, is not named; or one of them is another one than in the run.
     """
     before, named = run.run_info, policy is None and options.policy is not None
-    request = _request(run, options, own_policy=policy is None and not named)
+    request = request_again(run, options, own_policy=policy is None and not named)
     if policy is not None:
         request = replace(request, policy=InProgram(policy), policy_python=None)
     elif options.policy is not None:
@@ -176,7 +176,17 @@ def check_seal(run: Run, options: RerunOptions, *, acts: bool = False) -> None:
     recorded.check_seal(run.info, run.directory, shlex.join(words))
 
 
-def _request(run: Run, options: RerunOptions, *, own_policy: bool) -> EvalRequest:
+def request_again(run: Run, options: RerunOptions, *, own_policy: bool) -> EvalRequest:
+    """Return the request that a run was started with, where its code is run as the user says.
+
+    Args:
+        run: The run.
+        options: What the user says about it.
+        own_policy: Whether the run's own policy is to act.
+
+    Raises:
+        RunDirectoryError: The run does not carry this user's seal, and is to decide what runs.
+    """
     directory, given = run.directory, options.source
     check_directory(directory)
     if own_policy or options.benchmark is None:

@@ -84,7 +84,7 @@ def find_difference(a: RunInfo, b: RunInfo) -> str | None:
     for path, words, value in found[0]:
         other = second.get((path, words))
         if canonical(value) != canonical(other):
-            return _describe(words, value, other)
+            return describe_values(words, value, other)
     return None
 
 
@@ -127,17 +127,17 @@ def check_comparable(a: RunInfo, b: RunInfo, across: Collection[str] = ()) -> No
     """
     second = {item.path: item.value for item in agreeing(b, "compare")}
     differing = [
-        _describe(words, value, second[path])
+        describe_values(words, value, second[path])
         for path, words, value in agreeing(a, "compare")
         if value != second[path] and path not in {CONDITIONS[name] for name in across}
     ]
     common = [task for task in a.plan.tasks if task in b.plan.tasks]
     own = [{task: info.plan.tasks[task].rules for task in common} for info in (a, b)]
     if own[0] != own[1]:
-        differing.append(_describe("task", *own))
+        differing.append(describe_values("task", *own))
     told = [{task: info.plan.instructions.get(task) for task in common} for info in (a, b)]
     if told[0] != told[1]:
-        differing.append(_describe("--instructions", *told))
+        differing.append(describe_values("--instructions", *told))
     if differing:
         raise UsageError(
             f"The runs differ in {'; and in '.join(differing)}. --unpaired compares them all the "
@@ -148,10 +148,11 @@ def check_comparable(a: RunInfo, b: RunInfo, across: Collection[str] = ()) -> No
 def describe_across(a: RunInfo, b: RunInfo, across: Collection[str]) -> list[str]:
     """Say in which of the conditions that may differ two runs do."""
     first, second = ({i.path: i for i in agreeing(info, "compare")} for info in (a, b))
+    paths = [CONDITIONS[name] for name in across]
+    differing = [(first[path], second[path]) for path in paths if first[path] != second[path]]
     return [
-        f"Paired across {_describe(first[path].words, first[path].value, second[path].value)}."
-        for path in (CONDITIONS[name] for name in across)
-        if first[path].value != second[path].value
+        f"Paired across {describe_values(one.words, one.value, other.value)}."
+        for one, other in differing
     ]
 
 
@@ -184,7 +185,8 @@ def describe_told_apart(a: RunInfo, b: RunInfo) -> str | None:
     )
 
 
-def _describe(words: str, a: Any, b: Any) -> str:
+def describe_values(words: str, a: Any, b: Any) -> str:
+    """Return the words for what two runs differ in, with both values."""
     plain = words.startswith("--")
     if not isinstance(a, Mapping) or not isinstance(b, Mapping):
         return f"{words if plain else f'the {words}'} ({_shown(a)}, {_shown(b)})"

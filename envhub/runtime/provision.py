@@ -22,7 +22,15 @@ from envhub.errors import (
     UnknownName,
     UsageError,
 )
-from envhub.options import RUNTIMES, SILENT, RecordedRuntime, Reporter, RuntimeChoice, Say
+from envhub.options import (
+    RUNTIMES,
+    SILENT,
+    OtherVersions,
+    RecordedRuntime,
+    Reporter,
+    RuntimeChoice,
+    Say,
+)
 from envhub.sources.requirements import Requirements, requirements_at
 from envhub.types import HERE, FileSource, Interpreter, Origin, PluginSource, Source
 
@@ -229,6 +237,8 @@ def rebuild_line(source: Source) -> str:
 def _required(
     source: Source, benchmark: Benchmark | None, choice: RuntimeChoice, *, locked: bool
 ) -> "tuple[Requirements, Pins | None]":
+    if isinstance(choice, OtherVersions):
+        return other_pins(source, benchmark, choice)
     declared, pins = requirements_of(source, benchmark, choice)
     if locked and isinstance(source, FileSource) and source.origin is not None:
         from envhub.sources.lock import locked_pins
@@ -239,6 +249,24 @@ def _required(
 
             return declared, parse_pins("\n".join(lines), "envhub.lock")
     return declared, pins
+
+
+def other_pins(
+    source: Source, benchmark: Benchmark | None, choice: OtherVersions
+) -> "tuple[Requirements, Pins]":
+    """Return what a benchmark declares, and its pins with some packages in other versions.
+
+    Raises:
+        UnknownName: The benchmark's runtime has no such package.
+        RuntimeUnavailable: There is no such version.
+    """
+    from envhub.runtime.resolve import resolve, with_versions
+
+    declared, pins = requirements_of(source, benchmark, choice.begun)
+    line = rebuild_line(source)
+    if pins is None:
+        pins = resolve(declared, name=source.name, line=line)
+    return declared, with_versions(pins, choice.versions, name=source.name, line=line)
 
 
 def expected_versions(
@@ -297,7 +325,8 @@ def _plugin_pins(source: PluginSource, target: str, choice: RuntimeChoice) -> "P
     if isinstance(choice, RecordedRuntime):  # the declared one is the first, and taken if in doubt
         all_pins = [_read_pins(target, path) for path in files.values()]
         return min(all_pins, key=lambda pins: _differences(pins, choice))
-    name = "isolated" if choice in RUNTIMES else choice
+    asked = choice.begun if isinstance(choice, OtherVersions) else choice
+    name = "isolated" if asked in RUNTIMES else str(asked)
     if name not in files:
         raise UnknownName("runtime", name, {*RUNTIMES, *files})
     return _read_pins(target, files[name])

@@ -9,13 +9,14 @@ so it is in the user's state directory and not in the cache, where others may be
 import hashlib
 import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import envhub
-from envhub.errors import ContractError, RuntimeUnavailable
+from envhub.errors import ContractError, RuntimeUnavailable, UnknownName
 from envhub.files import state_home, write_whole
 from envhub.runtime.installed import OWN, refuse_foreign_envhub, worker_needs
 from envhub.runtime.pins import Pins, parse_pins
@@ -43,7 +44,42 @@ def resolve(
     packages = [Requirement(text) for text in requirements.packages]
     refuse_foreign_envhub((package.name for package in packages), name)
     lines = sorted({*_from_index(packages, name), *worker_needs()})
-    kept = state_home() / "resolved" / f"{_key(lines, base)}.txt"
+    return _ask_uv(lines, (), name=name, line=line, base=base)
+
+
+def with_versions(pins: Pins, versions: Mapping[str, str], *, name: str, line: str) -> Pins:
+    """Return pins with some packages in other versions; all other packages stay as they are.
+
+    Args:
+        pins: Complete pins for this interpreter.
+        versions: The versions by the names of packages.
+        name: The benchmark's name in errors.
+        line: The command that tries again, for errors.
+
+    Raises:
+        UnknownName: The pins have no such package.
+        RuntimeUnavailable: There is no such version, or no wheel of it.
+    """
+    pinned = {pin.name: pin.version for pin in pins.here().pins}
+    wanted = {str(canonicalize_name(each)): version for each, version in versions.items()}
+    for each in wanted:
+        if each not in pinned:
+            raise UnknownName("package", each, pinned, advice=f"The runtime of {name} has no such.")
+    changed = {each: version for each, version in wanted.items() if version != pinned[each]}
+    if not changed:
+        return pins
+    lines = sorted(f"{each}=={version}" for each, version in changed.items())
+    found = _ask_uv(lines, ("--no-deps",), name=name, line=line, base=this_python())
+    kept = tuple(pin for pin in pins.pins if pin.name not in changed)
+    build = tuple(each for each in pins.build if each not in changed)
+    return Pins((*kept, *found.pins), build)
+
+
+def _ask_uv(
+    lines: list[str], options: tuple[str, ...], *, name: str, line: str, base: Python
+) -> Pins:
+    """Return uv's answer to some requirements, or the one that was kept."""
+    kept = state_home() / "resolved" / f"{_key([*lines, *options], base)}.txt"
     if kept.is_file():
         try:
             return parse_pins(kept.read_text(encoding="utf-8"), str(kept))
@@ -53,7 +89,7 @@ def resolve(
     with tempfile.TemporaryDirectory(prefix=".empty-", dir=kept.parent) as directory:
         resolved = run_uv(
             [
-                *("pip", "compile", "-", "--only-binary", ":all:", "--generate-hashes"),
+                *("pip", "compile", "-", "--only-binary", ":all:", "--generate-hashes", *options),
                 *("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"),
                 *("--quiet", "--no-python-downloads", "--python", base.executable),
             ],

@@ -12,17 +12,25 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-def render_page(template: str, *, script: str = "", connects: bool = False, **context: Any) -> str:
+def render_page(
+    template: str,
+    *,
+    script: str = "",
+    connects: bool = False,
+    pictures: bool = False,
+    **context: Any,
+) -> str:
     """Return a page. It needs no network; its own script and style are the only ones allowed.
 
     Args:
         template: The name of its file.
         script: The name of the file with its script; empty: it has none.
         connects: Whether its script may ask the place that it came from.
+        pictures: Whether it shows pictures that lie beside it.
         context: What the template shows.
     """
     style, code = _read("page.css"), _read(script) if script else ""
-    policy = _policy(style, code, connects=connects)
+    policy = _policy(style, code, connects=connects, pictures=pictures)
     return render_part(template, style=style, script=code, policy_of_page=policy, **context)
 
 
@@ -55,7 +63,7 @@ def _read(name: str) -> str:
     return files("envhub.results.report").joinpath(name).read_text("utf-8")
 
 
-def _policy(style: str, script: str, *, connects: bool) -> str:
+def _policy(style: str, script: str, *, connects: bool, pictures: bool) -> str:
     """The page's content security policy: nothing but its own style, script and videos."""
     allowed = "; ".join(
         f"{kind}-src 'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
@@ -63,6 +71,7 @@ def _policy(style: str, script: str, *, connects: bool) -> str:
         if text
     )
     asked = "connect-src 'self'; " if connects else ""
+    asked += "img-src 'self' file:; " if pictures else ""
     return (
         f"default-src 'none'; {allowed}; {asked}media-src 'self' file:; base-uri 'none'; "
         "form-action 'none'"
