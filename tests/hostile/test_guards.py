@@ -485,7 +485,7 @@ def poisoned(publish, tmp_path):
     def poison(*, consistent: bool) -> str:
         ref = publish(told("FOUND = 'good'"))
         assert description(python(COMMAND, "info", ref, "--trust-remote-code", "--json")) == "good"
-        [place] = (tmp_path / "home" / "sources").glob("me--attack/*")
+        [place] = (tmp_path / "home" / "sources").glob("me--attack/[!.]*")
         set_writable(place, writable=True)
         file, manifest = place / "files" / "env.py", place / "manifest.json"
         file.write_text(file.read_text().replace("'good'", "'evil'"))
