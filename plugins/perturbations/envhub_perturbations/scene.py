@@ -27,9 +27,6 @@ class CameraPose:
                 continue
             positions[camera] += self._strength * shift
             directions[camera] = _turned(directions[camera], axis, self._strength)
-        # Some cameras look from where they are computed to be at the first frame.
-        for name in ("cam_pos0", "cam_poscom0", "cam_mat0"):
-            scene.changing(getattr(model, name))
         _place_cameras_and_lights(model, data)
 
 
