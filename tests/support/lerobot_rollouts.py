@@ -16,6 +16,7 @@ import torch
 from envhub_lerobot.sentences import sentences_for
 from lerobot.envs import make_env
 from lerobot.envs.configs import LiberoEnv, MetaworldEnv
+from lerobot.envs.factory import make_env_pre_post_processors
 from lerobot.processor import PolicyProcessorPipeline
 from lerobot.processor.converters import policy_action_to_transition, transition_to_policy_action
 from lerobot.scripts.lerobot_eval import rollout
@@ -45,9 +46,28 @@ class Recorded(torch.nn.Module):
         return torch.from_numpy(next(self.actions)[None])
 
 
-def play(env: Any, actions: list[Any], steps: int | None) -> dict[str, Any]:
-    """Play all episodes with LeRobot's loop."""
+class Watched:
+    """A processor of LeRobot's, and all observations that it is given in an episode."""
+
+    def __init__(self, processor: Any) -> None:
+        self.processor = processor
+        self.seen: list[dict[str, Any]] = []
+
+    def __call__(self, observation: dict[str, Any]) -> dict[str, Any]:
+        found = leaves(observation).items()
+        self.seen.append({key: v.clone() for key, v in found if isinstance(v, torch.Tensor)})
+        return self.processor(observation)  # type: ignore[no-any-return]
+
+    def taken(self) -> dict[str, Any]:
+        """Return the observations so far, stacked, and forget them."""
+        seen, self.seen = self.seen, []
+        return {key: torch.stack([each[key] for each in seen], dim=1) for key in seen[0]}
+
+
+def play(env: Any, actions: list[Any], steps: int | None, processor: Any) -> dict[str, Any]:
+    """Play all episodes with LeRobot's loop, and with its processor for such envs."""
     nothing: Any = PolicyProcessorPipeline(steps=[])
+    watched: Any = Watched(processor)
     of_actions: Any = PolicyProcessorPipeline(
         steps=[],
         to_transition=policy_action_to_transition,
@@ -56,14 +76,11 @@ def play(env: Any, actions: list[Any], steps: int | None) -> dict[str, Any]:
     horizon = env.call("_max_episode_steps")[0]
     if steps is not None:
         env.set_attr("_max_episode_steps", steps)
-    policy = Recorded(actions)
-    played = [
-        rollout(
-            env, policy, nothing, nothing, nothing, of_actions,
-            seeds=[SEED + episode], return_observations=True,
-        )
-        for episode in range(len(actions))
-    ]  # fmt: skip
+    policy, played = Recorded(actions), []
+    for episode in range(len(actions)):
+        seeds = [SEED + episode]
+        told = rollout(env, policy, watched, nothing, nothing, of_actions, seeds=seeds)
+        played.append({**told, "observation": watched.taken()})
     return {"horizon": horizon, "told": policy.told, "played": played}
 
 
@@ -129,7 +146,8 @@ def metaworld(task: str) -> dict[str, Any]:
     actions = expert_actions(task)
     config = MetaworldEnv(task=task, obs_type="pixels_agent_pos")
     [[own]] = [tasks.values() for tasks in make_env(config, n_envs=1).values()]
-    theirs = play(own, actions, None)
+    processor, _ = make_env_pre_post_processors(config, None)
+    theirs = play(own, actions, None, processor)
     own.close()
     envs = envhub.make_env(
         "metaworld", tasks=task, needs=["pixels", "agent_pos"], runtime="here",
@@ -137,19 +155,20 @@ def metaworld(task: str) -> dict[str, Any]:
     )  # fmt: skip
     [ours] = [env for tasks in envs.values() for env in tasks.values()]
     with ours:
-        return compare(task, theirs, play(ours, actions, None))
+        return compare(task, theirs, play(ours, actions, None, processor))
 
 
 def libero(suite: str, assets: str) -> dict[str, Any]:
     actions = np.random.default_rng(0).uniform(-1, 1, (EPISODES, STEPS, 7)).astype(np.float32)
     config = LiberoEnv(task=suite, task_ids=[0])
     [[own]] = [tasks.values() for tasks in make_env(config, n_envs=1).values()]
-    theirs = play(own, list(actions), STEPS)
+    processor, _ = make_env_pre_post_processors(config, None)
+    theirs = play(own, list(actions), STEPS, processor)
     own.close()
     arguments = {"assets": assets, "size": 360}
     envs = envhub.make_env("libero", suites=suite, env_args=arguments, runtime="here")
     with envs[suite][0] as ours:
-        return compare(suite, theirs, play(ours, list(actions), STEPS))
+        return compare(suite, theirs, play(ours, list(actions), STEPS, processor))
 
 
 if __name__ == "__main__":
