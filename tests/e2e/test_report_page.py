@@ -186,6 +186,11 @@ def test_long_names_hide_no_number_and_no_strip(browser, tmp_path, width):
         )
         assert 0 <= box[0] < box[1] <= width, part
         assert part != ".task .strip" or box[2] == 300
+    browser.run(f"location.hash = '#{name}.2'")
+    browser.until("document.querySelector('dialog').open")
+    assert name in browser.run("document.querySelector('#command').textContent")
+    wide = "(() => { const d = document.querySelector('dialog'); return d.scrollWidth - "
+    assert browser.run(f"{wide} d.clientWidth; }})()") == 0
     assert browser.complaints() == []
 
 
