@@ -31,7 +31,7 @@ from envhub.options import (
     RuntimeChoice,
     Say,
 )
-from envhub.sources.requirements import Requirements, requirements_at
+from envhub.sources.requirements import NotFromAnIndex, Requirements, requirements_at
 from envhub.types import HERE, FileSource, Interpreter, Origin, PluginSource, Source
 
 if TYPE_CHECKING:
@@ -67,7 +67,16 @@ def provision(
     """
     if isinstance(source, PluginSource) and benchmark is None:
         return HERE
-    declared, pins = _required(source, benchmark, choice, locked=locked)
+    try:
+        declared, pins = _required(source, benchmark, choice, locked=locked)
+    except NotFromAnIndex as error:
+        if choice != "here" or locked:
+            error.args = (f"{error} {_INSTALL_IT}",)
+            raise
+        reporter.message(
+            f"Running {source.name} in this interpreter, whatever it requires: {error}"
+        )
+        return replace(HERE, unmet=(str(error),))
     nothing = pins is None and declared == Requirements()
     if nothing and choice in ("auto", "here"):
         return HERE
@@ -99,6 +108,11 @@ def provision(
         if error.refused:
             error.args = (f"{error}\n{_about_here(error.said)}",)
         raise
+
+
+_INSTALL_IT = (
+    "Install it yourself, beside EnvHub in an environment of your own, and add --runtime here."
+)
 
 
 def _about_here(said: str) -> str:

@@ -32,6 +32,10 @@ PRINTABLE = re.compile(r"[ -~]+")
 so a setting, of its own."""
 
 
+class NotFromAnIndex(ContractError):
+    """Something is required that EnvHub does not install: a URL, a file, or an option of pip."""
+
+
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """The requirements of an env file."""
@@ -162,13 +166,13 @@ def _check_line(number: int, line: str) -> str:
         raise block.error_at(number, problem)
     if line.startswith("-") or re.search(r"\s--?[A-Za-z]", line):
         problem = f"{_shown(line)} is an option; only names with versions and markers are accepted."
-        raise block.error_at(number, problem)
+        raise NotFromAnIndex(str(block.error_at(number, problem)))
     if "://" in line or line.startswith((".", "/", "~")):
         problem = (
             f"{_shown(line)} is required; only packages from an index are accepted, not URLs or "
             "files."
         )
-        raise block.error_at(number, problem)
+        raise NotFromAnIndex(str(block.error_at(number, problem)))
     return _check_package(line, block)
 
 
@@ -253,11 +257,11 @@ def _check_package(text: object, block: _Block) -> str:
         problem = f"{_shown(text)} is not a valid requirement: {reason}."
         raise block.error(problem, *near) from exc
     if requirement.url is not None or requirement.name.lower().endswith(_ARCHIVES):
-        raise block.error(
+        problem = (
             f"{_shown(text)} is required; only packages from an index are accepted, not URLs or "
-            "files.",
-            *near,
+            "files."
         )
+        raise NotFromAnIndex(str(block.error(problem, *near)))
     normalized = str(requirement)
     if not PRINTABLE.fullmatch(normalized):
         problem = f"{_shown(text)} is required; only ASCII in one line is accepted."

@@ -170,6 +170,19 @@ def test_a_refused_build_says_whether_here_helps(tmp_path, only_index, monkeypat
     assert f"\n--runtime here {end}" in text, text
 
 
+@pytest.mark.parametrize("line", ["toys @ git+https://example.invalid/toys.git", "-e ./toys", "./toys"])
+def test_what_is_not_from_an_index_can_be_installed_by_hand(tmp_path, line):
+    directory = write(tmp_path / "env")
+    (directory / "requirements.txt").write_text(f"numpy\n{line}\n")
+    with pytest.raises(ContractError, match=r"line 2: .* and add --runtime here\.$"):
+        decide(directory)
+    run_here = run(directory, tmp_path / "run", runtime="here")
+    assert len(run_here.records()) == 2
+    (unmet,) = run_here.run_info.runtime.unmet
+    assert unmet.startswith("requirements.txt, line 2: ")
+    assert envhub.verify(run_here).ok
+
+
 def test_no_index_is_no_reason_for_another_environment(tmp_path, only_index, monkeypatch):
     only_index(tmp_path)
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
@@ -621,7 +634,8 @@ def test_a_line_that_is_refused_is_one_sentence(tmp_path):
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr == (
         "envhub: requirements.txt, line 2: '--index-url https://x.org' is an option; only names "
-        "with versions and markers are accepted.\n"
+        "with versions and markers are accepted. Install it yourself, beside EnvHub in an "
+        "environment of your own, and add --runtime here.\n"
     )
 
 
