@@ -170,7 +170,9 @@ def test_a_refused_build_says_whether_here_helps(tmp_path, only_index, monkeypat
     assert f"\n--runtime here {end}" in text, text
 
 
-@pytest.mark.parametrize("line", ["toys @ git+https://example.invalid/toys.git", "-e ./toys", "./toys"])
+@pytest.mark.parametrize(
+    "line", ["toys @ git+https://example.invalid/toys.git", "-e ./toys", "./toys"]
+)
 def test_what_is_not_from_an_index_can_be_installed_by_hand(tmp_path, line):
     directory = write(tmp_path / "env")
     (directory / "requirements.txt").write_text(f"numpy\n{line}\n")
