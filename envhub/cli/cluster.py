@@ -31,14 +31,18 @@ def show_nodes(context: click.Context, address: str, *, as_json: bool) -> None:
 
     found = probe_cluster(address)
     click.echo(_as_json(found) if as_json else printable(as_text(found)))
-    if any(node["problems"] for node in found):
+    if not _can_play(found):
         context.exit(ExitCode.FOUND)
 
 
 def _as_json(found: list[dict[str, Any]]) -> str:
     import json
 
-    return json.dumps({"ok": not any(n["problems"] for n in found), "nodes": found}, indent=2)
+    return json.dumps({"ok": _can_play(found), "nodes": found}, indent=2)
+
+
+def _can_play(found: list[dict[str, Any]]) -> bool:
+    return bool(found) and not any(node["problems"] for node in found)
 
 
 def _check_installed() -> None:

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 from support.attacks import envhub as run_envhub
+from support.forked import ENVHUB
+from support.needs import needs_own_network
 from support.notes import bring_notes
 from support.paths import DOCS
 from support.published import publish
@@ -42,6 +44,24 @@ def test_what_was_fetched_is_evaluated_without_a_request(hub):
     again = run_envhub(*words, "--out", "c", ENVHUB_OFFLINE="1")
     assert again.returncode == 0, again.stderr
     assert not hub.requests
+
+
+@needs_own_network
+def test_offline_plays_where_there_is_no_network(hub):
+    """In a network namespace of its own, whose loopback is down: a connection would be an error."""
+    ref = publish(hub, REACH)
+    assert run_envhub("fetch", ref, CONSENT).returncode == 0
+    inside = ("unshare", "--map-root-user", "--net", str(ENVHUB))
+    words = ("eval", ref, CONSENT, "--task", "reach-red", "--episodes", "1", "--workers", "1")
+    play = subprocess.run(
+        [*inside, *words, "--offline", "--out", "run"], capture_output=True, text=True, check=False
+    )
+    assert play.returncode == 0, play.stderr
+    other = ref.replace(ref.partition("@")[2][:40], "0" * 40)
+    asked = subprocess.run(
+        [*inside, "fetch", other, CONSENT], capture_output=True, text=True, check=False
+    )
+    assert asked.returncode == 6, "what is not there is asked for, and nobody answers"
 
 
 def test_all_that_is_missing_is_said_at_once(hub):

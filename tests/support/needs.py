@@ -187,6 +187,25 @@ def _own_mount() -> str | None:
     return f"unshare does not work here ({done.stderr.strip()})" if done.returncode else None
 
 
+def _own_network() -> str | None:
+    """A network namespace with nothing in it, not even a loopback that is up."""
+    if problem := _program("unshare")():
+        return problem
+    argv = ["unshare", "--map-root-user", "--net", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return f"unshare does not work here ({done.stderr.strip()})" if done.returncode else None
+
+
+def _netns() -> str | None:
+    """Network namespaces with names, and wires between them, which root may make."""
+    if problem := _program("ip")():
+        return problem
+    name = f"envhub-{os.getpid()}"
+    done = subprocess.run(["ip", "netns", "add", name], capture_output=True, check=False)
+    subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    return "ip netns does not work here" if done.returncode else None
+
+
 def system_python() -> str | None:
     """An interpreter that another user can run: this one may lie in a home."""
     newest_first = [f"python3.{minor}" for minor in range(sys.version_info.minor + 3, 10, -1)]
@@ -235,10 +254,12 @@ NEEDS = {
     "loggers": Need(_loggers, f"make {LOGGERS}/.ready"),
     "metaworld": Need(_package("metaworld"), "make .venv/.sim"),
     "mujoco": Need(_package("mujoco"), "make .venv/.sim"),
+    "netns": Need(_netns, f"{APT}iproute2"),
     "newest_lerobot": Need(_newest_lerobot, f"make {NEWEST_LEROBOT}/.ready"),
     "osmesa": Need(_gl("osmesa", "OSMesa"), f"{APT}libosmesa6"),
     "other_user": Need(_other_user, f"{APT}python3 util-linux"),
     "own_mount": Need(_own_mount, f"{APT}mount util-linux"),
+    "own_network": Need(_own_network, f"{APT}util-linux"),
     "prlimit": Need(_program("prlimit"), f"{APT}util-linux"),
     "root": Need(_root),
     "sandbox": Need(_sandbox, f"{APT}bubblewrap"),
@@ -264,10 +285,12 @@ needs_loggers_plugin = pytest.mark.needs("loggers_plugin")
 needs_loggers = pytest.mark.needs("loggers")
 needs_metaworld = pytest.mark.needs("metaworld")
 needs_mujoco = pytest.mark.needs("mujoco")
+needs_netns = pytest.mark.needs("netns")
 needs_newest_lerobot = pytest.mark.needs("newest_lerobot")
 needs_osmesa = pytest.mark.needs("osmesa")
 needs_other_user = pytest.mark.needs("other_user")
 needs_own_mount = pytest.mark.needs("own_mount")
+needs_own_network = pytest.mark.needs("own_network")
 needs_prlimit = pytest.mark.needs("prlimit")
 needs_root = pytest.mark.needs_root
 needs_sandbox = pytest.mark.needs("sandbox")

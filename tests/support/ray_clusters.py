@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from support.needs import cluster_python
@@ -22,24 +23,33 @@ _LIFE = 3600
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1"}
 
 
+@dataclass(frozen=True)
+class Place:
+    """A node in a network namespace, at an address there."""
+
+    name: str
+    namespace: str
+    address: str
+
+
 class RayNodes:
     """The processes of a cluster. They are no children of this one, for Ray starts more of them."""
 
-    def __init__(self, place: Path, **more: str) -> None:
+    def __init__(self, place: Path, at: Place | None = None, **more: str) -> None:
         """Start the head, which plays nothing."""
         self._place = place
         self._pids: dict[str, int] = {}
         self._starts: dict[str, Callable[[], None]] = {}
         head = ("--head", "--port", "0", "--include-dashboard", "false", "--num-cpus", "0")
-        self._start("head", *head, "--temp-dir", str(place / "ray"), **more)
+        self._start(at or "head", *head, "--temp-dir", str(place / "ray"), **more)
         self.address = self._wait_for("head", r"--address='([^']+)'")
 
-    def join(self, *names: str, cpus: int = 1, **more: str) -> None:
+    def join(self, *names: str | Place, cpus: int = 1, **more: str) -> None:
         """Start nodes, and wait until they have joined."""
         for name in names:
             self._start(name, "--address", self.address, "--num-cpus", str(cpus), **more)
         for name in names:
-            self._wait_for(name, r"(Ray runtime started)")
+            self._wait_for(getattr(name, "name", name), r"(Ray runtime started)")
 
     def kill(self, name: str) -> None:
         """Kill a node with all its processes, as when a machine loses its power."""
@@ -61,10 +71,14 @@ class RayNodes:
         for name in list(self._pids):
             self.kill(name)
 
-    def _start(self, name: str, *options: str, **more: str) -> None:
-        self._starts[name] = lambda: self._start(name, *options, **more)
+    def _start(self, at: str | Place, *options: str, **more: str) -> None:
+        name = at if isinstance(at, str) else at.name
+        self._starts[name] = lambda: self._start(at, *options, **more)
+        if isinstance(at, Place):
+            options = (*options, "--node-ip-address", at.address)
         python = cluster_python()
         argv = [
+            *(("ip", "netns", "exec", at.namespace) if isinstance(at, Place) else ()),
             *("timeout", "--signal=KILL", str(_LIFE), str(python), "-m", "ray.scripts.scripts"),
             *("start", "--node-name", name, "--disable-usage-stats", "--block"),
             *("--include-log-monitor", "false", "--object-store-memory", "80000000", *options),
@@ -98,11 +112,13 @@ class RayNodes:
 
 
 @contextmanager
-def ray_cluster(*names: str, cpus: int = 1, **more: str) -> Iterator[RayNodes]:
+def ray_cluster(
+    *names: str | Place, cpus: int = 1, head: Place | None = None, **more: str
+) -> Iterator[RayNodes]:
     """Start a cluster with these nodes."""
     place = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets need a short path
     try:
-        nodes = RayNodes(place, **more)
+        nodes = RayNodes(place, head, **more)
         try:
             nodes.join(*names, cpus=cpus, **more)
             yield nodes
@@ -112,12 +128,40 @@ def ray_cluster(*names: str, cpus: int = 1, **more: str) -> Iterator[RayNodes]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+@contextmanager
+def two_machines() -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
+    """Two network namespaces with a wire between them: their names, and their addresses."""
+    names = [f"envhub-{os.getpid()}-{side}" for side in "ab"]
+    places = list(zip(names, ("10.77.0.1", "10.77.0.2"), strict=True))
+    try:
+        for name in names:
+            _ip("netns", "add", name)
+        wire = ("link", "add", "wire", "type", "veth", "peer", "wire", "netns", names[1])
+        _ip("-n", names[0], *wire)
+        for name, address in places:
+            _ip("-n", name, "address", "add", f"{address}/24", "dev", "wire")
+            _ip("-n", name, "link", "set", "wire", "up")
+            _ip("-n", name, "link", "set", "lo", "up")
+        yield places[0], places[1]
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
 def start_here(
-    *arguments: object, cwd: Path = ASSETS, more: Mapping[str, str] | None = None
+    *arguments: object,
+    cwd: Path = ASSETS,
+    more: Mapping[str, str] | None = None,
+    inside: str | None = None,
 ) -> "subprocess.Popen[str]":
-    """Start the command with the interpreter that has Ray."""
+    """Start the command with the interpreter that has Ray, perhaps in a network namespace."""
+    enter = () if inside is None else ("ip", "netns", "exec", inside)
     return subprocess.Popen(
-        [str(cluster_python()), "-m", "envhub", *map(str, arguments)],
+        [*enter, str(cluster_python()), "-m", "envhub", *map(str, arguments)],
         cwd=cwd,
         env={**variables(**_QUIET), **(more or {})},
         stdin=subprocess.DEVNULL,

@@ -1,6 +1,5 @@
 """What the nodes of a cluster have, for `envhub doctor --cluster`."""
 
-import os
 import platform
 import tempfile
 from typing import Any
@@ -8,7 +7,6 @@ from typing import Any
 import msgspec
 
 import envhub
-from envhub.files import cache_home
 from envhub.machine import resources
 from envhub.sandbox.choose import why_unavailable
 from envhub.scratch import temporary_directory
@@ -32,18 +30,14 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 def describe_node() -> NodeFacts:
     """Return what this machine has."""
     sandbox = next((k for k in ("bubblewrap", "landlock") if why_unavailable(k) is None), None)
-    problems = [
-        problem
-        for subject, place in (("the cache", str(cache_home())), ("TMPDIR", temporary_directory()))
-        if (problem := _why_unwritable(subject, place))
-    ]
+    problem = _why_unwritable(temporary_directory())
     return NodeFacts(
         envhub=envhub.__version__,
         python=platform.python_version(),
         cores=resources.cores(),
         memory_mb=resources.memory_mb(),
         sandbox=sandbox,
-        problems=problems,
+        problems=[problem] if problem else [],
     )
 
 
@@ -100,10 +94,9 @@ def _judge(answer: object) -> dict[str, Any]:
     return {**msgspec.to_builtins(facts), "problems": problems}
 
 
-def _why_unwritable(subject: str, place: str) -> str | None:
+def _why_unwritable(place: str) -> str | None:
     try:
-        os.makedirs(place, exist_ok=True)  # noqa: PTH103 - of whatever the variable says
         with tempfile.TemporaryFile(dir=place):
             return None
     except OSError as exc:
-        return f"{subject} {place} cannot be written: {exc.strerror}"
+        return f"TMPDIR {place} cannot be written: {exc.strerror}"

@@ -84,6 +84,18 @@ def test_doctor_says_what_nodes_have(nodes: RayNodes):
     assert "can play" in envhub_here("doctor", "--cluster", nodes.address).out
 
 
+def test_a_cluster_that_is_not_there(tmp_path: Path):
+    for address, words in (
+        ("127.0.0.1:1", "--cluster 127.0.0.1:1: no cluster answers there (Connection refused)"),
+        ("nowhere", "--cluster takes auto or HOST:PORT, found 'nowhere'"),
+    ):
+        answer = envhub_here(*QUESTION, "--cluster", address, "--out", tmp_path / "run")
+        assert answer.code == 2, answer
+        assert words in answer.err
+        assert "Traceback" not in answer.err
+        assert not (tmp_path / "run").exists()
+
+
 def assert_arrays_are_equal(a: Path, b: Path) -> None:
     names = sorted(path.name for path in (a / "actions").iterdir())
     assert names == sorted(path.name for path in (b / "actions").iterdir())
