@@ -276,6 +276,11 @@ def read_run(directory: Path) -> dict[str, Any]:
     try:
         content = read_json(directory / "run.json", _MAX_MANIFEST)
     except FileNotFoundError:
+        if (directory / "experiment.json").is_file():
+            raise RunDirectoryError(
+                f"{directory} is an experiment, whose cells are runs: `envhub compare {directory}` "
+                f"shows all of them, `envhub runs {directory}` lists them."
+            ) from None
         raise RunDirectoryError(
             f"{directory} is not a run: it has no run.json. `envhub runs DIR` lists the runs in a "
             "directory."

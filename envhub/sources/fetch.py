@@ -8,6 +8,7 @@ from dataclasses import replace
 from envhub.directories import DirectoryNote, hold
 from envhub.errors import HubUnreachable, SourceCorrupt, SourceUnavailable
 from envhub.files import advise_on_space, cache_home, discard_tree
+from envhub.offline import is_offline
 from envhub.process import EXHAUSTED
 from envhub.refs import HubRef
 from envhub.sources import store
@@ -192,7 +193,8 @@ def _fetch(ref: HubRef, profile: Profile, *, private: bool, on_progress: OnProgr
         if not others and not isinstance(exc, HubUnreachable):
             raise
         stored = f"Stored commits: {', '.join(others[:3]) or 'none'}."
-        raise SourceUnavailable(f"{exc} {stored}") from exc
+        which = f"{ref.repo_id}@{ref.revision}: " if is_offline() else ""
+        raise SourceUnavailable(f"{which}{exc} {stored}") from exc
 
 
 def _fetch_pinned(ref: HubRef, hub: Hub, profile: Profile, on_progress: OnProgress) -> Stored:

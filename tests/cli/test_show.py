@@ -61,6 +61,9 @@ def test_where_there_is_no_run(tmp_path):
         f"envhub: {tmp_path} is not a run: it has no run.json. `envhub runs DIR` lists the runs in "
         "a directory.\n"
     )
+    (tmp_path / "experiment.json").write_text("{}")
+    said = f"envhub: {tmp_path} is an experiment, whose cells are runs: `envhub compare {tmp_path}`"
+    assert envhub("show", tmp_path).err.startswith(said)
 
 
 def test_requirements_for_ci(shown):
