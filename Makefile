@@ -74,7 +74,8 @@ $(LEROBOT)/.ready: $(TORCH) .ci/lerobot.txt
 	  : > "$$packages/torchvision/_meta_registrations.py"
 	@touch $@
 
-# The newest LeRobot, for the soak: on Python 3.12, with the published torch, 5 to 6 GB; with the
+# The newest LeRobot, for the soak: on Python 3.12, with the published torch, 7 GB, of which 3.4 are
+# for GPUs (importing it loads CUDA's libraries, so that they cannot be left out); with the
 # simulators of its own environments, without what they declare and do not need, in the versions of
 # EnvHub's plugins.
 PYTHON312 ?= python3.12
