@@ -16,9 +16,8 @@ from envhub.errors import ContractError, RunAborted, WorkerError, WorkerRaised
 from envhub.evaluation.attempt import Attempt
 from envhub.evaluation.breaker import CircuitBreaker
 from envhub.evaluation.episode_queue import EpisodeQueue
-from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
+from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady, PolicyRunner
 from envhub.evaluation.job import Job, Progress
-from envhub.evaluation.policy_runners import PolicyRunner
 from envhub.evaluation.runner_pool import Findings, RunnerPool
 from envhub.evaluation.slot import Slot
 from envhub.evaluation.slot_pool import SlotPool

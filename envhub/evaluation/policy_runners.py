@@ -9,12 +9,16 @@ import time
 from collections.abc import Sequence
 from contextlib import chdir, nullcontext
 from pathlib import Path
-from typing import Protocol
 
 from envhub.errors import EnvHubError, WorkerRaised
-from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
+from envhub.evaluation.events import (
+    ActionsReady,
+    Event,
+    PolicyFailure,
+    PolicyReady,
+    PolicyRunner,
+)
 from envhub.evaluation.job import Job
-from envhub.evaluation.pacing import MessageSize, Pacing
 from envhub.evaluation.process_runner import KnownFacts, ProcessRunner
 from envhub.evaluation.slot import Slot, batch_of, spaces_of
 from envhub.host.log import add_to_log
@@ -25,51 +29,6 @@ from envhub.wire.policy_contract import Chunks, Context
 from envhub.wire.spaces import Spaces
 from envhub.worker.policy.caller import PolicyCaller
 from envhub.worker.policy.load import ObservationView, context_of, make_caller
-
-
-class PolicyRunner(Protocol):
-    """Calls a policy, wherever it runs."""
-
-    waiting: list[Slot]
-    """Slots that wait for actions."""
-    awaiting_policy: list[Slot]
-    """Slots that wait for the policy for their spaces to be made."""
-    seconds: float
-    """The average duration of a message and its calls."""
-    pacing: Pacing
-    """The steps of its slots, which say when to call the policy."""
-
-    def facts(self, slot: Slot) -> PolicyFacts | None:
-        """Return what the policy for the slot's spaces declares, if that is known."""
-        ...
-
-    def make_policy(self, slot: Slot) -> None:
-        """Make the policy for the slot's spaces."""
-        ...
-
-    def begin(self, slot: Slot) -> None:
-        """Begin the slot's episode."""
-        ...
-
-    def resume(self, slot: Slot) -> None:
-        """Continue an episode that has not ended."""
-        ...
-
-    def pump(self) -> None:
-        """Start the next work, if the runner is free."""
-        ...
-
-    def event(self) -> Event | None:
-        """Return the result of that work, if there is one."""
-        ...
-
-    def finished(self, number: int) -> None:
-        """Note that an episode has ended."""
-        ...
-
-    def close(self) -> None:
-        """Close the policy."""
-        ...
 
 
 def make_runners(job: Job, poller: WorkerPoller) -> Sequence[PolicyRunner]:
@@ -123,15 +82,11 @@ def _log(job: Job, name: str) -> Path | None:
     return job.logs / f"{name}.log" if job.logs else None
 
 
-class WorkerRunner:
-    """A policy in each worker: no message per step, and nothing to wait for."""
-
-    seconds = 0.0
+class WorkerRunner(PolicyRunner):
+    """A policy in each worker, which plays by itself: no message per step, nothing to wait for."""
 
     def __init__(self, job: Job) -> None:
-        self.waiting: list[Slot] = []
-        self.awaiting_policy: list[Slot] = []
-        self.pacing = Pacing()
+        super().__init__()
         self._job, self._factory = job, job.factory
 
     def facts(self, slot: Slot) -> PolicyFacts | None:
@@ -155,19 +110,6 @@ class WorkerRunner:
         """Let the worker continue the episode."""
         self._play(slot, fresh=False)
 
-    def pump(self) -> None:
-        """Do nothing: the workers play by themselves."""
-
-    def event(self) -> Event | None:
-        """Return None: the workers answer the engine."""
-        return None
-
-    def finished(self, number: int) -> None:
-        """Do nothing: the worker knows."""
-
-    def close(self) -> None:
-        """Do nothing: policies end with their workers."""
-
     def _play(self, slot: Slot, *, fresh: bool) -> None:
         attempt = slot.attempt
         slot.env.play(
@@ -180,11 +122,8 @@ class WorkerRunner:
         )
 
 
-class InlineRunner:
+class InlineRunner(PolicyRunner):
     """A policy in this process: an object of the caller, or any policy with `--workers 0`."""
-
-    seconds = 0.0
-    """Always 0: nothing else happens during a call, so waiting for more slots saves nothing."""
 
     def __init__(self, job: Job, log: Path | None) -> None:
         """Take a policy.
@@ -193,15 +132,12 @@ class InlineRunner:
             job: The policy, and the benchmark that it is evaluated on.
             log: A file for the tracebacks of its exceptions.
         """
+        super().__init__()
         self._log = log
         self._directory = job.policy.directory
-        self.waiting: list[Slot] = []
-        self.awaiting_policy: list[Slot] = []
-        self.pacing = Pacing()
         self._factory = job.factory
         self._benchmark = job.benchmark
         self._batch: Batch = job.batch
-        self._size = MessageSize()
         self._known: list[tuple[Spaces, PolicyCaller, ObservationView]] = []
         self._contexts: dict[int, tuple[Context, PolicyCaller]] = {}
         self._event: Event | None = None
@@ -210,18 +146,6 @@ class InlineRunner:
         """Return what the policy for this slot's spaces declares, if it is made."""
         index = self._index(slot)
         return None if index is None else self._known[index][1].facts
-
-    def make_policy(self, slot: Slot) -> None:
-        """Make the policy for the slot's spaces; `PolicyReady` follows."""
-        self.awaiting_policy.append(slot)
-
-    def begin(self, slot: Slot) -> None:
-        """Reset the env; then the slot waits for actions."""
-        slot.reset()
-
-    def resume(self, slot: Slot) -> None:
-        """Never called: only a policy in the worker continues by itself."""
-        raise AssertionError(slot)
 
     def pump(self) -> None:
         """Make the policy, or let it act, now."""
@@ -295,9 +219,6 @@ class InlineRunner:
         actions = caller.act_by_call(lambda part: view.batch(batch[part], Slot.value), contexts)
         return actions, caller
 
-    def _most(self, slot: Slot) -> int | None:
-        return self._size.most(self.facts(slot))
-
     def _context(self, caller: PolicyCaller, slot: Slot) -> Context:
         attempt = slot.attempt
         number = attempt.episode.number
@@ -314,9 +235,3 @@ class InlineRunner:
         if committed is not None:
             context.delay, context.committed = len(committed), committed
         return context
-
-    def _index(self, slot: Slot) -> int | None:
-        for index, (spaces, _, _) in enumerate(self._known):
-            if spaces == slot.spaces:
-                return index
-        return None

@@ -9,8 +9,14 @@ from gymnasium.spaces import Space
 
 from envhub.declarations import Benchmark
 from envhub.errors import ContractError, WorkerError
-from envhub.evaluation.events import ActionsReady, Event, PolicyFailure, PolicyReady
-from envhub.evaluation.pacing import MessageSize, Pacing, running_average
+from envhub.evaluation.events import (
+    ActionsReady,
+    Event,
+    PolicyFailure,
+    PolicyReady,
+    PolicyRunner,
+)
+from envhub.evaluation.pacing import running_average
 from envhub.evaluation.slot import Slot, batch_of, spaces_of
 from envhub.host.remote import RemotePolicy
 from envhub.host.waiting import WorkerPoller
@@ -23,7 +29,7 @@ KnownFacts = list[tuple[Spaces, PolicyFacts]]
 """What the policy declares, by the spaces that it was made for."""
 
 
-class ProcessRunner:
+class ProcessRunner(PolicyRunner):
     """Calls a policy in a process of its own, which maps the memory of the slots."""
 
     def __init__(
@@ -50,11 +56,7 @@ class ProcessRunner:
             name: The name of the process in errors.
             log: A file for the beginning of its output.
         """
-        self.waiting: list[Slot] = []
-        self.awaiting_policy: list[Slot] = []
-        self.seconds = 0.0
-        self.pacing = Pacing()
-        self._size = MessageSize()
+        super().__init__()
         self._batch: Batch = batch
         self._spec = spec
         self._policy = policy
@@ -63,7 +65,7 @@ class ProcessRunner:
         self._name = name
         self._log = log
         self._finished: list[int] = []
-        self._known = known
+        self._known: KnownFacts = known
         self._loaded: dict[int, int] = {}
         self._loading: Spaces | None = None
         self._mapped: dict[int, int] = {}
@@ -75,18 +77,6 @@ class ProcessRunner:
         """Return what the policy for this slot's spaces declares, if that is known."""
         index = self._index(slot)
         return None if index is None else self._known[index][1]
-
-    def make_policy(self, slot: Slot) -> None:
-        """Make the policy for the slot's spaces; `PolicyReady` follows."""
-        self.awaiting_policy.append(slot)
-
-    def begin(self, slot: Slot) -> None:
-        """Reset the env; then the slot waits for actions."""
-        slot.reset()
-
-    def resume(self, slot: Slot) -> None:
-        """Never called: only a policy in the worker continues by itself."""
-        raise AssertionError(slot)
 
     def pump(self) -> None:
         """Send the next request to the policy's process, if it is free."""
@@ -137,12 +127,9 @@ class ProcessRunner:
         self._finished.append(number)
 
     def leave(self) -> Worker:
-        """Stop watching the process, and return it to be closed."""
+        """Stop watching the process, and return it: `close_runners` ends all at once."""
         self._poller.remove(self.remote.worker)
         return self.remote.worker
-
-    def close(self) -> None:
-        """Do nothing: `close_runners` ends all processes at once."""
 
     def _start(self) -> None:
         self.remote = RemotePolicy(self._spec, name=self._name, log=self._log)
@@ -190,13 +177,6 @@ class ProcessRunner:
         error.where = "policy"
         self._start()
         return PolicyFailure(slots, error, lost=True)
-
-    def _most(self, slot: Slot) -> int | None:
-        return self._size.most(self.facts(slot))
-
-    def _index(self, slot: Slot) -> int | None:
-        known = enumerate(self._known)
-        return next((index for index, (spaces, _) in known if spaces == slot.spaces), None)
 
     def _policy_of(self, slot: Slot) -> int:
         index = self._index(slot)

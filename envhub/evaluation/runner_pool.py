@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 from envhub.errors import RunAborted
 from envhub.evaluation.agreement import Agreement, OutlierLog, agree, remark_on
-from envhub.evaluation.events import ActionsReady, Event
+from envhub.evaluation.events import ActionsReady, Event, PolicyRunner
 from envhub.evaluation.job import Job
 from envhub.evaluation.pacing import OneRowCalls
 from envhub.evaluation.policy_runners import (
-    PolicyRunner,
     WorkerRunner,
     close_runners,
     make_process_runners,

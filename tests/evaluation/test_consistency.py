@@ -165,7 +165,7 @@ NAMES = [f"t{i}" for i in range(6)]
 
 
 @pytest.fixture
-def run(tmp_path):
+def earlier(tmp_path):
     """A run with repeats and shared seeds, of six tasks."""
 
     def change(info):
@@ -182,29 +182,31 @@ def run(tmp_path):
     return envhub.open_run(place)
 
 
-def problems(run, content):
-    (run.directory / "summary.json").write_text(json.dumps(content))
-    return [each for each in find_problems(run) if "summary.json" in each]
+def problems(earlier, content):
+    (earlier.directory / "summary.json").write_text(json.dumps(content))
+    return [each for each in find_problems(earlier) if "summary.json" in each]
 
 
-def test_it_is_checked_by_the_formulas_of_then(run):
-    then = former_summary(run.records(), run.suites)
+def test_it_is_checked_by_the_formulas_of_then(earlier):
+    then = former_summary(earlier.records(), earlier.suites)
     assert is_former(then)
     assert then["overall"]["ci_low"] == stratified([(8, 10)] * 6).low
     assert then["tasks"][0]["ci_low"] == wilson(8, 10)[0]
-    assert problems(run, then) == []
+    assert problems(earlier, then) == []
     for key in ("ci_low", "ci_low_tasks", "rate", "n_effective"):
         forged = json.loads(json.dumps(then))
         forged["overall"][key] = 0.99
-        assert problems(run, forged) == ["summary.json is not what the records give in overall."]
+        assert problems(earlier, forged) == [
+            "summary.json is not what the records give in overall."
+        ]
 
 
-def test_todays_is_checked_by_todays(run):
-    now = to_json(run.summary())
+def test_todays_is_checked_by_todays(earlier):
+    now = to_json(earlier.summary())
     assert not is_former(now)
-    assert problems(run, now) == []
+    assert problems(earlier, now) == []
     assert now["overall"]["n_distinct"] == 6
     assert (
-        run.summary().overall.ci_low
-        < former_summary(run.records(), run.suites)["overall"]["ci_low"]
+        earlier.summary().overall.ci_low
+        < former_summary(earlier.records(), earlier.suites)["overall"]["ci_low"]
     )
