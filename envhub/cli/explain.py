@@ -44,7 +44,7 @@ _VERSION = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)={1,2}(?P<version>[0
 )
 @click.option(
     "--episodes",
-    type=WholeNumber(min=1, max=10_000),
+    type=WholeNumber(min=1, max=500),
     default=SAMPLE,
     metavar="N",
     help="Episodes to play again, spread over the tasks.",

@@ -5,6 +5,7 @@ Whose code runs is said by this user's seal, or by the reader's own command line
 
 import platform
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +32,9 @@ from envhub.sources.find import find_source
 from envhub.sources.fingerprint import identify
 from envhub.wire.policy_contract import Context
 from envhub.wire.values import Array
+
+_LINE_EVERY = 10.0
+"""Seconds between lines that say how far it is."""
 
 Key = tuple[str, int]
 """An episode: its task and its index."""
@@ -284,7 +288,7 @@ def _play_in(
     try:
         _check_packages(setting, prepared)
         prepared = _of_question(prepared, question, delayed=acting is not None, horizon=horizon)
-        return _collect(prepared, keys, logs)
+        return _collect(prepared, keys, logs, watcher)
     finally:
         prepared.close()
 
@@ -304,12 +308,18 @@ def _of_question(
     return replace(prepared, plan=plan)
 
 
-def _collect(prepared: Prepared, keys: Sequence[Key], logs: Path) -> Played:
+def _collect(prepared: Prepared, keys: Sequence[Key], logs: Path, watcher: Watcher) -> Played:
     played = Played(prepared.info, prepared.benchmark)
     wanted = set(keys)
     episodes = tuple(e for e in prepared.plan.episodes if (e.task, e.index) in wanted)
 
+    told = time.monotonic()
+
     def on_record(record: EpisodeRecord, actions: Array | None, steps: Array | None) -> None:
+        nonlocal told
+        if time.monotonic() - told >= _LINE_EVERY:
+            told = time.monotonic()
+            watcher.progress(f"{len(played.records) + 1}/{len(episodes)} episodes")
         key = record.task, record.episode
         played.records[key] = record
         played.actions[key], played.steps[key] = actions, steps

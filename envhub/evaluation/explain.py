@@ -186,8 +186,15 @@ class _Walk:
 
     def _versions(self) -> Layer:
         if self._b is None:
-            words = [f"{name} {self._packages.get(name, 'as locked')} in A, {version} asked for"
-                     for name, version in self._request.versions.items()]  # fmt: skip
+            there = self._play("A", "B", "A", "begin").info.runtime.packages
+            found = {**there, **self._request.versions}
+            differing = [
+                name
+                for name, version in found.items()
+                if name in self._request.versions or version != self._packages.get(name)
+            ]
+            words = [f"{name} {self._packages.get(name, 'as locked')} in A, {found[name]} there"
+                     for name in differing]  # fmt: skip
             return Layer("versions", "differs", "; ".join(words))
         machine = list(compare_machines(self._a.run_info, self._b.run_info, sides=("in A", "in B")))
         return compare_versions(self._a.run_info, self._b.run_info, machine)
@@ -259,7 +266,7 @@ class _Walk:
 
     def _make_side(self, name: str) -> Side:
         run = self._a if name == "A" or self._b is None else self._b
-        side = make_side(name, run, self._options, f"{self._command} --benchmark REF")
+        side = make_side(name, run, self._options, f"{self._command} --benchmark REF --policy P")
         if self._b is not None:
             files = [each.run_info.benchmark.files for each in (self._a, self._b)]
             return replace(side, strict=files[0] != files[1])
@@ -584,5 +591,5 @@ def _where(differing: Sequence[PictureDifference], every: Sequence[PictureDiffer
     if whole and others:
         return ", ".join(suites)
     if len(tasks) == len({each.task for each in every}) > 1:
-        return f"all {len(tasks)} tasks"
+        return "both tasks" if len(tasks) == 2 else f"all {len(tasks)} tasks"
     return tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"

@@ -92,7 +92,7 @@ def test_runs_of_others_and_of_another_python(tmp_path):
     assert findings(found)["first observation"] == "not checked"
     layer = found.layers[2]
     assert "does not carry your seal" in layer.words
-    assert layer.command == f"envhub explain {a.directory} {b.directory} --benchmark REF"
+    assert layer.command == f"envhub explain {a.directory} {b.directory} --benchmark REF --policy P"
     change_manifest(b.directory, lambda content: content["plan"].update(seed=5))
     shutil.copytree(a.directory, tmp_path / "theirs")
     other = open_run(tmp_path / "theirs")
