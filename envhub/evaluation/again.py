@@ -20,7 +20,7 @@ from envhub.evaluation.prepare import Prepared, obtain_policy, prepare
 from envhub.evaluation.request import EvalRequest, Watcher
 from envhub.evaluation.rerun import Playback, RerunOptions, request_again
 from envhub.evaluation.run import play
-from envhub.options import OtherVersions
+from envhub.options import Argument, OtherVersions
 from envhub.policies.kinds import InProgram, PolicyKind
 from envhub.records import EpisodeRecord
 from envhub.results.arrays import read_arrays
@@ -237,6 +237,7 @@ def _play(
     request = replace(
         question.request,
         ref=setting.request.ref,
+        env_args=_arguments(question, setting),
         options=setting.request.options,
         limits=question.request.limits,
         policy=policy,
@@ -258,6 +259,14 @@ def _play(
         raise NotPlayed(str(error), "--trust-remote-code") from error
     except EnvHubError as error:
         raise NotPlayed(str(error)) from error
+
+
+def _arguments(question: Side, setting: Side) -> dict[str, Argument]:
+    """Return the arguments of a question, with the places of the setting's assets."""
+    assets = setting.info.benchmark.assets
+    places = {key: each for key, each in setting.request.env_args.items() if key in assets}
+    asked = {key: each for key, each in question.request.env_args.items() if key not in assets}
+    return asked | places
 
 
 class _Elsewhere(Exception):
@@ -372,7 +381,9 @@ def _check_policy(acting: Side, policy: PolicyKind) -> None:
 
 
 def _check_packages(setting: Side, prepared: Prepared) -> None:
-    """Refuse packages that are not the run's; where the run may say so, they are built."""
+    """Refuse assets and packages that are not the run's; where it may say so, they are built."""
+    if prepared.info.benchmark.assets != setting.info.benchmark.assets:
+        raise NotPlayed(f"{setting.name} was made with other assets than are found here")
     due, here = setting.info.runtime.packages, prepared.info.runtime.packages
     differing = {name: due[name] for name in due if here.get(name) != due[name]}
     if setting.chosen or not differing:

@@ -1,5 +1,6 @@
 """Explain why two results differ: walk down the layers, and name the first that differs."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,8 +122,8 @@ class _Walk:
         self._divergences: list[Divergence] = []
         self._pins: str | None = None
         self._chosen = _choose(a, b, request)
-        words = ["envhub explain", str(a.directory), *([str(b.directory)] if b else [])]
-        self._command = " ".join(words)
+        directories = [str(run.directory) for run in (a, b) if run is not None]
+        self._command = shlex.join(["envhub", "explain", *directories])
 
     def explain(self) -> Explanation:
         """Walk down the layers."""
@@ -441,7 +442,7 @@ class _Walk:
 
     def _not_as_recorded(self, details: Sequence[str]) -> Layer:
         words = "A's own actions do not score as recorded on this machine"
-        command = f"envhub verify {self._a.directory}"
+        command = shlex.join(["envhub", "verify", str(self._a.directory)])
         return Layer("physics", "differs", words, tuple(details), command)
 
     def _unrepeated(self, played: Played) -> list[str]:
@@ -486,8 +487,8 @@ class _Walk:
         """Return the whole command, of one or of what is to be added to this one."""
         if command is None or not command.startswith("--"):
             return command
-        alone = f"envhub explain {self._a.directory}" if command.startswith("--versions") else None
-        return f"{alone or self._command} {command}"
+        alone = shlex.join(["envhub", "explain", str(self._a.directory)])
+        return f"{alone if command.startswith('--versions') else self._command} {command}"
 
     def _check_random(self) -> None:
         for run, name in ((self._a, "A"), (self._b, "B")):

@@ -1,5 +1,6 @@
 """Why two results differ, layer by layer: the values, and their words. Nothing is run."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -200,7 +201,7 @@ def _declared(words: str, a: Any, b: Any) -> str:
 
 def judge_luck(a: Run, b: Run, above: Sequence[Layer]) -> Layer:
     """Say how likely so large a difference of the rates is, if nothing else differs."""
-    command = f"envhub compare {a.directory} {b.directory}"
+    command = shlex.join(["envhub", "compare", str(a.directory), str(b.directory)])
     try:
         found, paired = compare(a, b), True
     except UsageError:
