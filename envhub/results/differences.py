@@ -281,6 +281,8 @@ def compare_actions(where: tuple[str, int], a: Array | None, b: Array | None) ->
         same = a is b
         return ActionDifference(*where, 0, None if same else 1, 0.0, None if same else 1)
     count = min(len(a), len(b))
+    if not count:
+        return ActionDifference(*where, 0)
     one, other = (each[:count].reshape(count, -1).astype(float) for each in (a, b))
     gaps = np.nan_to_num(np.abs(one - other), nan=np.inf).max(axis=1, initial=0.0)
     if not gaps.any():

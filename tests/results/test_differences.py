@@ -107,6 +107,7 @@ def test_actions():
     assert compare_actions(where, one, one.copy()).finding == "same"
     assert compare_actions(where, None, None).finding == "same"
     assert compare_actions(where, one, None).finding == "differs"
+    assert compare_actions(where, one, one[:0]).finding == "same"
     assert compare_actions(where, one, one[:, :1]).finding == "differs"
     near = one + np.float32(1e-6)
     assert compare_actions(where, one, near).finding == "same to rounding"
