@@ -64,7 +64,9 @@ def with_versions(pins: Pins, versions: Mapping[str, str], *, name: str, line: s
     wanted = {str(canonicalize_name(each)): version for each, version in versions.items()}
     for each in wanted:
         if each not in pinned:
-            raise UnknownName("package", each, pinned, advice=f"They are those of the runtime of {name}.")
+            raise UnknownName(
+                "package", each, pinned, advice=f"They are those of the runtime of {name}."
+            )
     changed = {each: version for each, version in wanted.items() if version != pinned[each]}
     if not changed:
         return pins
