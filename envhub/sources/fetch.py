@@ -85,8 +85,14 @@ def obtain_files(
         SourceUnavailable: The files are not stored and cannot be fetched or written.
         SourceCorrupt: The fetched files are not those of the commit.
     """
+    assert ref.revision is not None
+    place = store.stored_path(ref.repo_id, ref.revision, profile)
+    if place.exists():
+        hold(place)
     try:
-        return _obtain(ref, profile, private=private, on_progress=on_progress)
+        stored = _obtain(ref, profile, private=private, on_progress=on_progress)
+        hold(place)
+        return stored
     except OSError as exc:
         if exc.errno in EXHAUSTED:
             raise
@@ -98,7 +104,6 @@ def obtain_files(
 
 def _obtain(ref: HubRef, profile: Profile, *, private: bool, on_progress: OnProgress) -> Stored:
     assert ref.revision is not None
-    hold(store.stored_path(ref.repo_id, ref.revision, profile))
     try:
         stored = store.load(ref.repo_id, ref.revision, profile)
         if stored is not None:

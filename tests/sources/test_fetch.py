@@ -9,6 +9,7 @@ import pytest
 from envhub_localhub import faults
 from support.fetching import FILES
 
+from envhub import directories
 from envhub.errors import SourceCorrupt, SourceUnavailable
 from envhub.refs import HubRef
 from envhub.sources import store
@@ -34,6 +35,22 @@ def test_the_second_time_nothing_is_asked(hub, ref):
     asked = len(hub.requests)
     assert obtain(ref).manifest.commit == ref.revision
     assert len(hub.requests) == asked
+
+
+def test_a_commit_that_a_process_uses_is_not_removed(hub, ref):
+    with pytest.raises(SourceUnavailable):
+        obtain(replace(ref, repo="absent"))
+    folder = store.stored_path(ref.repo_id, "x").parent.parent
+    assert not list(folder.glob("*--absent"))  # a failure leaves nothing
+    place = store.stored_path(ref.repo_id, ref.revision)
+    assert not directories.is_used(place)
+    for _ in range(2):  # fetched, and taken from the store
+        obtain(ref)
+        assert directories.is_used(place)
+        assert not directories.remove_unused(place)
+        os.close(directories._held.pop(place))  # as at the end of this process
+    assert directories.remove_unused(place)
+    assert list(place.parent.iterdir()) == []
 
 
 def test_no_token_is_sent_unless_it_is_asked_for(hub, ref, monkeypatch):
