@@ -38,13 +38,15 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_records_are_those_of_one_machine_though_nodes_are_killed_and_join(
     nodes: RayNodes, reference: Path, tmp_path: Path
 ):
-    out = tmp_path / "run"
-    command = start_here(*QUESTION, "--cluster", nodes.address, "--out", out)
-    wait_for(lambda: counted(out) >= 4, command)
+    out, gate = tmp_path / "run", Gate(tmp_path / "gate", ("near", "back"))
+    command = start_here(*QUESTION, *gate.words, "--cluster", nodes.address, "--out", out)
+    wait_for(lambda: counted(out) == 4, command)  # two of each node, which then stand at the gate
     nodes.kill("two")
+    gate.forget()
     nodes.join("three")
-    wait_for(lambda: counted(out) >= 12, command)
+    wait_for(lambda: gate.waiting() == 2, command)
     assert nodes.kill_actor("one"), "it plays no more"
+    gate.open()
     answer = ended(command)
     assert answer.code == 0, answer
     assert outcomes(out) == outcomes(reference)
@@ -61,13 +63,13 @@ def test_records_are_those_of_one_machine_though_nodes_are_killed_and_join(
 
 
 def test_the_driver_is_killed_and_resumed(nodes: RayNodes, reference: Path, tmp_path: Path):
-    out = tmp_path / "run"
-    command = start_here(*QUESTION, "--cluster", nodes.address, "--out", out)
+    out, gate = tmp_path / "run", Gate(tmp_path / "gate", ("far",))
+    command = start_here(*QUESTION, *gate.words, "--cluster", nodes.address, "--out", out)
     wait_for(lambda: counted(out) >= 5, command)
     command.send_signal(signal.SIGKILL)
     command.communicate()
-    before = counted(out)
-    assert before < 3 * EPISODES, "too late to be killed"
+    assert counted(out) < 3 * EPISODES
+    gate.open()
     answer = envhub_here("eval", "--resume", out, "--cluster", nodes.address)
     assert answer.code == 0, answer
     assert outcomes(out) == outcomes(reference)
@@ -101,6 +103,30 @@ def assert_arrays_are_equal(a: Path, b: Path) -> None:
     assert names == sorted(path.name for path in (b / "actions").iterdir())
     for name in names:
         assert (a / "actions" / name).read_bytes() == (b / "actions" / name).read_bytes()
+
+
+class Gate:
+    """A directory in which all but the first two episodes of tasks wait until it is opened."""
+
+    def __init__(self, place: Path, tasks: tuple[str, ...]) -> None:
+        place.mkdir()
+        self._place = place
+        self._signs = [place / f"{task}.{k}" for task in tasks for k in range(2, EPISODES)]
+        for sign in self._signs:
+            sign.touch()
+        self.words = ("--env-arg", f"gate={place}", "--timeout", "reset=600")
+
+    def forget(self) -> None:
+        """Forget who has waited; those who still do say so again."""
+        for sign in self._place.glob("*.waiting"):
+            sign.unlink()
+
+    def waiting(self) -> int:
+        return len(list(self._place.glob("*.waiting")))
+
+    def open(self) -> None:
+        for sign in self._signs:
+            sign.unlink()
 
 
 def wait_for(condition, command) -> None:
