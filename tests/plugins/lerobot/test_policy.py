@@ -254,7 +254,8 @@ NOT_YET = {
 
 
 def test_the_list_of_steps_is_lerobots(answer):
-    check_steps(answer["steps"], NOT_YET)
+    # The soak runs this file with 0.6.1, too.
+    check_steps(answer["steps"], NOT_YET if answer["version"] == "0.4.4" else set())
 
 
 @pytest.mark.soak
