@@ -127,7 +127,7 @@ class TestOutput:
         assert list(shown) == [
             *("run", "complete", "policy", "protocol", "conventions", "instructions"),
             *("policy_instructions", "line", "evidence", "tasks", "suites", "overall"),
-            *("attestations", "baselines"),
+            *("dimensions", "attestations", "baselines"),
         ]
         assert (shown["run"], shown["complete"]) == (str(out), True)
         start_of_line = f"./run_walk | policy random | protocol {shown['protocol'][7:19]} | "
