@@ -277,10 +277,11 @@ def other_pins(
     from envhub.runtime.resolve import resolve, with_versions
 
     declared, pins = requirements_of(source, benchmark, choice.begun)
-    line = rebuild_line(source)
     if pins is None:
-        pins = resolve(declared, name=source.name, line=line)
-    return declared, with_versions(pins, choice.versions, name=source.name, line=line)
+        pins = resolve(declared, name=source.name, line=rebuild_line(source))
+    asked = ",".join(f"{name}={version}" for name, version in choice.versions.items())
+    again = f"envhub explain RUN --versions {asked}"
+    return declared, with_versions(pins, choice.versions, name=source.name, line=again)
 
 
 def expected_versions(

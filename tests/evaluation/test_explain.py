@@ -72,7 +72,7 @@ def test_other_versions(tmp_path):
         assert first.first < first.apart  # rounding until the contact
         assert 0.009 < first.by < 0.011
     assert "mujoco==3.3.7 --hash=sha256:" in found.pins
-    with pytest.raises(RuntimeUnavailable, match="mujoco"):
+    with pytest.raises(RuntimeUnavailable, match="run: envhub explain RUN --versions mujoco=9.9"):
         explain(a.directory, versions={"mujoco": "9.9"})
     with pytest.raises(UnknownName, match="No package is called 'mujocco'"):
         explain(a.directory, versions={"mujocco": "3.3.7"})
