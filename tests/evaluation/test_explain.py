@@ -36,19 +36,19 @@ def versions(real_runtimes, only_index, tmp_path):
     index = tmp_path / "index"
     shutil.copytree(real_runtimes, index)
     for version in ("3.3.0", "3.3.7"):
-        make_wheel(index, "mujoco", version)
+        make_wheel(index, "isaacsim", version)
     only_index(index)
 
 
 @pytest.mark.usefixtures("versions")
 def test_other_versions(tmp_path):
     a = evaluate(tmp_path / "a", runtime="auto", episodes=1)
-    assert a.run_info.runtime.packages["mujoco"] == "3.3.0"
-    found = explain(a.directory, versions={"mujoco": "3.3.7"})
+    assert a.run_info.runtime.packages["isaacsim"] == "3.3.0"
+    found = explain(a.directory, versions={"isaacsim": "3.3.7"})
     newer = tmp_path / "newer"
     shutil.copytree(EXPLAINED, newer)
     text = (newer / "env.py").read_text()
-    (newer / "env.py").write_text(text.replace("mujoco==3.3.0", "mujoco==3.3.7"))
+    (newer / "env.py").write_text(text.replace("isaacsim==3.3.0", "isaacsim==3.3.7"))
     b = evaluate(tmp_path / "b", runtime="auto", episodes=1, ref=newer)
     for each in (found, explain(a.directory, b.directory)):
         assert findings(each) == {
@@ -60,7 +60,7 @@ def test_other_versions(tmp_path):
             "luck": "same" if each.b else "not checked",
         }
         assert each.verdict.startswith(
-            "Pictures differ in on_floor: up to 40 levels darker with mujoco 3.3.7; and the "
+            "Pictures differ in on_floor: up to 40 levels darker with isaacsim 3.3.7; and the "
             "physics part: "
         ), each.verdict
         assert {p.task: p.finding for p in each.pictures} == {"floor": "differs", "table": "same"}
@@ -71,9 +71,10 @@ def test_other_versions(tmp_path):
         assert (first.finding, first.leaf) == ("differs", "place[0]")
         assert first.first < first.apart  # rounding until the contact
         assert 0.009 < first.by < 0.011
-    assert "mujoco==3.3.7 --hash=sha256:" in found.pins
-    with pytest.raises(RuntimeUnavailable, match="run: envhub explain RUN --versions mujoco=9.9"):
-        explain(a.directory, versions={"mujoco": "9.9"})
+    assert "isaacsim==3.3.7 --hash=sha256:" in found.pins
+    again = "run: envhub explain RUN --versions isaacsim=9.9"
+    with pytest.raises(RuntimeUnavailable, match=again):
+        explain(a.directory, versions={"isaacsim": "9.9"})
     with pytest.raises(UnknownName, match="No package is called 'mujocco'"):
         explain(a.directory, versions={"mujocco": "3.3.7"})
 
@@ -125,7 +126,7 @@ def test_what_is_printed_and_written(tmp_path):
     [
         (["a"], "Name two runs, A and B, or one and --versions NAME=VERSION."),
         (["a", "b", "--versions", "x=1"], "Name two runs, A and B, or one and --versions"),
-        (["a", "--versions", "mujoco"], "--versions takes NAME=VERSION, as in mujoco=3.3.7"),
+        (["a", "--versions", "isaacsim"], "--versions takes NAME=VERSION, as in mujoco=3.3.7"),
         (["a", "--versions", "x=1,x=2"], "--versions names x twice"),
         (["a", "b", "--policy-arg", "x=1"], "--policy-arg and --policy-python need --policy P"),
         (["nothing", "b"], "nothing is not a run: it has no run.json."),

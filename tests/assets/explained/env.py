@@ -1,8 +1,8 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["mujoco==3.3.0"]
+# dependencies = ["isaacsim==3.3.0"]
 # ///
-"""A drawn point that is pushed; its floor and its contacts depend on the package `mujoco`."""
+"""A drawn point that is pushed; its floor and its contacts depend on the package `isaacsim`."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,9 +14,9 @@ import envhub
 from envhub import Benchmark, Task
 
 try:
-    import mujoco
+    import isaacsim
 
-    NEW = mujoco.VERSION != "3.3.0"
+    NEW = isaacsim.VERSION != "3.3.0"
 except ModuleNotFoundError:  # where the tests run without a runtime
     NEW = False
 
