@@ -38,6 +38,8 @@ _LINE_EVERY = 10.0
 
 Key = tuple[str, int]
 """An episode: its task and its index."""
+FirstLeaves = Mapping[int, tuple[str, ...] | None]
+"""The leaves of the first observations of episodes, by number."""
 
 
 class NotPlayed(Exception):
@@ -185,6 +187,7 @@ def play_actions(
     *,
     needs: tuple[str, ...] | None = None,
     reset_only: bool = False,
+    first_leaves: FirstLeaves | None = None,
 ) -> Played:
     """Take recorded actions in one run's question under another run's versions.
 
@@ -195,6 +198,7 @@ def play_actions(
         watcher: Receives messages.
         needs: The leaves to observe at every step; None: all, and only at the reset.
         reset_only: Whether one step of each episode is enough.
+        first_leaves: The leaves that the resets of episodes fill, by number, if not all.
 
     Raises:
         NotPlayed: It cannot be, and why.
@@ -202,7 +206,8 @@ def play_actions(
     seen: dict[Key, list[dict[str, Array]]] = {}
     witness = InProgram(Witness(actions, seen, needs))
     horizon = 1 if reset_only else None
-    played = _play(question, setting, tuple(actions), watcher, witness, None, horizon)
+    keys = tuple(actions)
+    played = _play(question, setting, keys, watcher, witness, None, horizon, first_leaves)
     played.first = {key: observed[0] for key, observed in seen.items() if observed}
     if needs is not None:
         played.states = seen
@@ -232,6 +237,7 @@ def _play(
     policy: PolicyKind,
     acting: Side | None,
     horizon: int | None,
+    first_leaves: FirstLeaves | None = None,
 ) -> Played:
     _check_python(setting)
     request = replace(
@@ -249,12 +255,15 @@ def _play(
     )
     try:
         with tempfile.TemporaryDirectory(prefix="envhub-explain-") as place:
-            return _play_in(Path(place), request, question, setting, keys, watcher, acting, horizon)
+            return _play_in(
+                Path(place), request, question, setting, keys, watcher, acting, horizon,
+                first_leaves,
+            )  # fmt: skip
     except _Elsewhere as other:
         options = replace(setting.request.options, runtime=other.choice)
         setting.request = replace(setting.request, options=options)
         setting.chosen = True
-        return _play(question, setting, keys, watcher, policy, acting, horizon)
+        return _play(question, setting, keys, watcher, policy, acting, horizon, first_leaves)
     except RemoteCodeRefused as error:
         raise NotPlayed(str(error), "--trust-remote-code") from error
     except EnvHubError as error:
@@ -286,6 +295,7 @@ def _play_in(
     watcher: Watcher,
     acting: Side | None,
     horizon: int | None,
+    first_leaves: FirstLeaves | None = None,
 ) -> Played:
     source = find_source(request.ref, request.options, message=watcher.message)
     files = identify(source)
@@ -297,7 +307,7 @@ def _play_in(
     try:
         _check_packages(setting, prepared)
         prepared = _of_question(prepared, question, delayed=acting is not None, horizon=horizon)
-        return _collect(prepared, keys, logs, watcher)
+        return _collect(prepared, keys, logs, watcher, first_leaves)
     finally:
         prepared.close()
 
@@ -317,7 +327,13 @@ def _of_question(
     return replace(prepared, plan=plan)
 
 
-def _collect(prepared: Prepared, keys: Sequence[Key], logs: Path, watcher: Watcher) -> Played:
+def _collect(
+    prepared: Prepared,
+    keys: Sequence[Key],
+    logs: Path,
+    watcher: Watcher,
+    first_leaves: FirstLeaves | None,
+) -> Played:
     played = Played(prepared.info, prepared.benchmark)
     wanted = set(keys)
     episodes = tuple(e for e in prepared.plan.episodes if (e.task, e.index) in wanted)
@@ -333,17 +349,23 @@ def _collect(prepared: Prepared, keys: Sequence[Key], logs: Path, watcher: Watch
         played.records[key] = record
         played.actions[key], played.steps[key] = actions, steps
 
-    play(prepared, episodes, logs, on_record)
+    play(prepared, episodes, logs, on_record, first_leaves=first_leaves)
     return played
 
 
 def _check_python(setting: Side) -> None:
     recorded, here = setting.info.runtime.python, platform.python_version()
-    if not setting.chosen and recorded.split(".")[:2] != here.split(".")[:2]:
+    if not setting.chosen and is_of_another_python(setting.info):
         raise NotPlayed(
             f"{setting.name} ran on Python {recorded} and this EnvHub runs on {here}: call explain "
-            "from an environment of that Python"
+            "from an environment of that Python",
+            f"python{'.'.join(recorded.split('.')[:2])} -m",
         )
+
+
+def is_of_another_python(info: RunInfo) -> bool:
+    """Whether a run was made on another Python than EnvHub runs on, to the minor version."""
+    return info.runtime.python.split(".")[:2] != platform.python_version().split(".")[:2]
 
 
 def _check_files(setting: Side, files: Mapping[str, Any]) -> None:

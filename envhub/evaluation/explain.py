@@ -14,12 +14,13 @@ from envhub.evaluation.again import (
     Played,
     Side,
     actions_of,
+    is_of_another_python,
     leaves_of_states,
     make_side,
     play_actions,
     play_policy,
 )
-from envhub.evaluation.judge import compare_machines, judge
+from envhub.evaluation.judge import ORDER, Verdict, begins_as_recorded, compare_machines, judge
 from envhub.evaluation.request import Watcher
 from envhub.evaluation.rerun import RerunOptions
 from envhub.options import OtherVersions
@@ -224,11 +225,12 @@ class _Walk:
         packages = self._b.run_info.runtime.packages
         differing = [n for n, v in packages.items() if self._packages.get(n) != v]
         noted = [name for name in differing if any(_named(n) == name for n in self._notes())]
-        if not differing:
+        if not differing and self._elsewhere is None:
             one, other = (r.run_info.benchmark.counted_files for r in (self._a, self._b))
             changed = sorted(n for n in {*one, *other} if one.get(n) != other.get(n))
             return f"another {', '.join(changed[:3])}" if changed else ""
-        return ", ".join(f"{name} {packages[name]}" for name in (noted or differing)[:3])
+        python = [f"Python {self._b.run_info.runtime.python}"] if self._elsewhere else []
+        return ", ".join([*(f"{n} {packages[n]}" for n in (noted or differing)[:3]), *python])
 
     def _notes(self) -> Mapping[str, str]:
         for played in self._played.values():
@@ -297,8 +299,8 @@ class _Walk:
 
     def _play_now(self, question: str, setting: str, whose: str, kind: str) -> Played:
         asked, code = self._side(question), self._side(setting)
-        what = {"begin": "beginning of", "run": "actions of", "states": "actions of"}
-        acts = f"policy {whose}" if kind == "policy" else f"{what[kind]} {whose}"
+        what = {"begin": "beginning of", "policy": "policy"}
+        acts = f"{what.get(kind, 'actions of')} {whose}"
         under = f" under the versions of {setting}" if self._moves_env() else ""
         if self._b is None:
             under = " under the other versions" if setting == "B" else ""
@@ -319,7 +321,13 @@ class _Walk:
             )
             needs = leaves_of_states(begun)
             return play_actions(asked, code, actions, self._watcher, needs=needs)
-        return play_actions(asked, code, actions, self._watcher, reset_only=kind == "begin")
+        leaves = None
+        if kind == "record":
+            told = (each for each in self._records(asked.run) if _says_beginning(each))
+            leaves = {record.number: record.first_leaves for record in told}
+        return play_actions(
+            asked, code, actions, self._watcher, reset_only=kind == "begin", first_leaves=leaves
+        )
 
     def _actions(self, whose: str) -> dict[Key, Array]:
         run = self._a if whose == "A" or self._b is None else self._b
@@ -339,6 +347,8 @@ class _Walk:
             return Layer("first observation", "same", "both runs have the same code and packages")
         if not self._chosen:
             return not_checked("first observation", "A has no episode that was played to its end")
+        if self._elsewhere is not None:
+            return self._beginning_of_record(self._elsewhere)
         try:
             one = self._play("A", "A", "A", "begin")
             other = self._play("A", "B", "A", "begin")
@@ -391,6 +401,8 @@ class _Walk:
             return not_checked("physics", "A has no episode that was played to its end")
         if not moved:
             return self._repeat()
+        if self._elsewhere is not None:
+            return self._physics_of_record(self._elsewhere)
         found: list[Divergence] = []
         try:
             for whose, other in (("A", "B"), ("B", "A")):
@@ -428,6 +440,62 @@ class _Walk:
         details = [f"{d.task}:{d.episode} with the actions of {d.whose}: {d.words}" for d in found]
         return Layer("physics", finding, words, tuple(details))
 
+    # One of both ran on another Python: what it recorded stands for what cannot be played here
+
+    @property
+    def _elsewhere(self) -> str | None:
+        """The one of both that ran on another Python than this; None: neither, or both."""
+        if self._b is None:
+            return None
+        names = [n for n, r in (("A", self._a), ("B", self._b)) if is_of_another_python(r.run_info)]
+        return names[0] if len(names) == 1 else None
+
+    def _beginning_of_record(self, name: str) -> Layer:
+        other = "B" if name == "A" else "A"
+        try:
+            played = self._play(name, other, name, "record")
+        except NotPlayed as why:
+            return not_checked("first observation", why, self._full(why.command))
+        found = [
+            begins_as_recorded(record, played.records[record.task, record.episode])
+            for record in self._records(self._side(name).run)
+            if _says_beginning(record) and (record.task, record.episode) in played.records
+        ]
+        count = pluralize(len(found), "episode")
+        if not found:
+            reason = f"{name} ran on another Python and has recorded nothing of it"
+            return not_checked("first observation", reason)
+        if all(found):
+            words = f"by its hash that {name} has recorded, in {count}"
+            return Layer("first observation", "same", words)
+        reason = (
+            f"{name} ran on another Python and has recorded its hash only, which is another one "
+            f"under the versions of {other} in {found.count(False)} of {count}"
+        )
+        return not_checked("first observation", reason)
+
+    def _physics_of_record(self, name: str) -> Layer:
+        other = "B" if name == "A" else "A"
+        try:
+            played = self._play(name, other, name, "record")
+        except NotPlayed as why:
+            return not_checked("physics", why, self._full(why.command))
+        run = self._side(name).run
+        found = self._judge(run, self._records(run), played)
+        count = pluralize(len(found), "episode")
+        told = [each for each in found if each.verdict != "identical"]
+        told.sort(key=lambda each: ORDER.index(each.verdict))
+        details = tuple(f"{each.task}:{each.episode} {each.reason}" for each in told)
+        words = f"the actions of {name} score under the versions of {other}"
+        if not told:
+            return Layer("physics", "same", f"{words} as {name} has recorded, in {count}")
+        differing = [each for each in told if each.verdict != "equivalent"]
+        if not differing:
+            words = f"{words} as {name} has recorded but for last digits, in {count}"
+            return Layer("physics", "same to rounding", words, details)
+        words = f"{words} otherwise than {name} has recorded, in {len(differing)} of {count}"
+        return Layer("physics", "differs", words, details)
+
     def _repeat(self) -> Layer:
         """With the same versions: whether the recorded actions score as recorded here."""
         try:
@@ -447,18 +515,22 @@ class _Walk:
 
     def _unrepeated(self, played: Played) -> list[str]:
         """Say in which episodes A's actions do not score as recorded, under its own versions."""
-        details = []
-        for record in self._chosen:
+        return [
+            f"{each.task}:{each.episode} {each.reason}"
+            for each in self._judge(self._a, self._chosen, played)
+            if each.verdict not in ("identical", "equivalent")
+        ]
+
+    def _judge(self, run: Run, records: Sequence[EpisodeRecord], played: Played) -> list[Verdict]:
+        """Judge how a run's actions score, by its records; what they began with is left out."""
+        found = []
+        for record in records:
             key = record.task, record.episode
             if key in played.records:
-                stored = read_arrays(self._a.directory, record.number).steps
-                found = judge(
-                    replace(record, first_observation=None),
-                    played.records[key], stored, played.steps[key],
-                )  # fmt: skip
-                if found.verdict not in ("identical", "equivalent"):
-                    details.append(f"{record.task}:{record.episode} {found.reason}")
-        return details
+                stored = read_arrays(run.directory, record.number).steps
+                recorded = replace(record, first_observation=None)
+                found.append(judge(recorded, played.records[key], stored, played.steps[key]))
+        return found
 
     def _policy(self, *, direct: bool) -> Layer:
         if self._b is None:
@@ -470,9 +542,10 @@ class _Walk:
         if not self._chosen:
             return not_checked("policy", "A has no episode that was played to its end")
         try:
-            one = self._play("A", "A", "A", "policy")
+            setting = "B" if self._elsewhere == "A" else "A"
+            one = self._play("A", setting, "A", "policy")
             self._check_random()
-            other = self._play("A", "A", "B", "policy")
+            other = self._play("A", setting, "B", "policy")
         except NotPlayed as why:
             layer = not_checked("policy", why, self._full(why.command))
             return with_notes(layer, [f"run.json: {each}" for each in declared])
@@ -485,6 +558,8 @@ class _Walk:
 
     def _full(self, command: str | None) -> str | None:
         """Return the whole command, of one or of what is to be added to this one."""
+        if command is not None and command.endswith(" -m"):
+            return f"{command} {self._command}"
         if command is None or not command.startswith("--"):
             return command
         alone = shlex.join(["envhub", "explain", str(self._a.directory)])
@@ -573,6 +648,11 @@ def _recorded_actions(
         )
         for one, other in shared
     ]
+
+
+def _says_beginning(record: EpisodeRecord) -> bool:
+    """Whether a record has a hash of an observation, not only of what was drawn."""
+    return record.first_observation is not None and record.first_leaves != ()
 
 
 def _named(text: str) -> str:

@@ -55,7 +55,7 @@ def judge(
 ) -> Verdict:
     """Compare an episode with how it went again."""
     found = _judge_steps(recorded, again, recorded_steps, steps)
-    if ORDER.index(found.verdict) <= ORDER.index("drifted") or _begins_as_recorded(recorded, again):
+    if ORDER.index(found.verdict) <= ORDER.index("drifted") or begins_as_recorded(recorded, again):
         return found
     reason = ". ".join(filter(None, (BEGINS_OTHERWISE, found.reason)))
     return replace(found, verdict="drifted", reason=reason)
@@ -80,7 +80,7 @@ def judge_actions(
     if found.verdict not in ("drifted", "equivalent") or recorded_actions is None:
         return found
     step = _first_other_action(recorded_actions, actions)
-    if step == 1 and _begins_as_recorded(recorded, again):
+    if step == 1 and begins_as_recorded(recorded, again):
         reason = "the policy saw the same, and its first action is another one"
         return replace(found, verdict="different", reason=reason, step=1)
     if step is not None and found.verdict == "equivalent":
@@ -99,7 +99,7 @@ def _first_other_action(recorded: Array, actions: Array | None) -> int | None:
     return None if close.all() else int(np.argmin(close)) + 1
 
 
-def _begins_as_recorded(recorded: EpisodeRecord, again: EpisodeRecord) -> bool:
+def begins_as_recorded(recorded: EpisodeRecord, again: EpisodeRecord) -> bool:
     """Whether the first observation is the recorded one, if one is recorded."""
     due = recorded.first_observation, recorded.first_leaves
     return due[0] is None or due == (again.first_observation, again.first_leaves)

@@ -1,6 +1,7 @@
 """Why two results differ: four changes here, and all of them in the soak."""
 
 import json
+import platform
 import shutil
 import signal
 
@@ -83,11 +84,16 @@ def test_runs_of_others_and_of_another_python(tmp_path):
     a = evaluate(tmp_path / "a")
     b = copy_recorded(a, tmp_path / "b")
     change_manifest(b.directory, lambda content: content["runtime"].update(python="3.99.1"))
-    found = explain(a.directory, b.directory)
-    said = {layer.name: layer.text for layer in found.layers}
-    assert "Python" in said["versions"]
-    why = "not checked, because B ran on Python 3.99.1 and this EnvHub runs on"
-    assert said["first observation"].startswith(why)
+    found = explain(a.directory, b.directory)  # what B recorded stands for what cannot be played
+    assert findings(found)["first observation"] == findings(found)["physics"] == "same"
+    assert found.verdict.endswith("(Python 3.99.1), without an effect here."), found.verdict
+    change_manifest(a.directory, lambda content: content["runtime"].update(python="3.98.2"))
+    layer = explain(a.directory, b.directory).layers[2]
+    why = "not checked, because A ran on Python 3.98.2 and this EnvHub runs on"
+    assert layer.text.startswith(why)
+    assert layer.command == f"python3.98 -m envhub explain {a.directory} {b.directory}"
+    here = platform.python_version()
+    change_manifest(a.directory, lambda content: content["runtime"].update(python=here))
     key_path().unlink()
     found = explain(a.directory, b.directory)
     assert findings(found)["first observation"] == "not checked"

@@ -1,14 +1,23 @@
 """One change each between two runs: the layer that differs is named, and no other one."""
 
+import json
+import platform
+import shutil
+import subprocess
+import sys
+
 import pytest
 from envhub_libero.tasks import suites
 from support import libero_setup as libero
-from support.explaining import CASES, EXPLAINED, check, evaluate, explain, findings
-from support.needs import needs_egl, needs_libero, needs_sandbox
+from support.explaining import CASES, EXPLAINED, POLICY, check, evaluate, explain, findings
+from support.needs import needs_egl, needs_index, needs_libero, needs_sandbox
+from support.paths import TESTS
 from support.published import publish
+from support.pythons import other_python
 
 import envhub
 from envhub.options import SourceOptions
+from envhub.runtime.uv import find_uv
 
 pytestmark = pytest.mark.soak
 
@@ -72,3 +81,65 @@ def test_libero_is_darker_with_mujoco_3_3_7_and_moves_alike(tmp_path, monkeypatc
         assert (said["question"], said["policy"]) == ("same", "same")
         assert "37 of 255 levels darker" in found.layers[1].details[0]
     assert "mujoco==3.3.7 " in found.pins
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory):
+    """EnvHub installed in another Python: its command."""
+    python = other_python()
+    if python is None:
+        pytest.skip("no other Python from 3.11 on is installed")
+    place = tmp_path_factory.mktemp("other") / "venv"
+    uv = find_uv()
+    subprocess.run([uv, "venv", "--quiet", "--python", python, place], check=True)
+    into = ["--quiet", "--python", place / "bin" / "python", "--editable", TESTS.parent]
+    subprocess.run([uv, "pip", "install", *into], check=True)
+    return place / "bin" / "envhub"
+
+
+def by(command, *words):
+    """Run a command of the other Python."""
+    done = subprocess.run([command, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@needs_index
+@pytest.mark.parametrize("moves", [False, True])
+def test_runs_of_two_interpreters_are_told_apart_from_both(moves, other, tmp_path):
+    """What the other one recorded is compared with its actions as they are played here."""
+    ref = tmp_path / "explained"
+    shutil.copytree(EXPLAINED, ref)
+    if moves:
+        text = (ref / "env.py").read_text()
+        minor = f"    import sys\n\n    NEW = sys.version_info.minor != {sys.version_info.minor}\n"
+        (ref / "env.py").write_text(text.replace("    NEW = False\n", minor, 1))
+        assert minor in (ref / "env.py").read_text()
+    a = evaluate(tmp_path / "a", ref=ref)
+    b = tmp_path / "b"
+    asked = ["--episodes", "3", "--runtime", "here", "--workers", "1", "--out", b]
+    weights = f"weights={tmp_path / 'a.txt'}"
+    by(other, "eval", ref, "--policy", POLICY, "--policy-arg", weights, *asked)
+    due = {
+        "question": "same",
+        "versions": "differs",
+        "first observation": "not checked" if moves else "same",
+        "physics": "differs" if moves else "same",
+        "policy": "same",
+        "luck": "same",
+    }
+    words = ["explain", "--episodes", "4", "--json", "--out", tmp_path / "page"]
+    there = by(other, *words, a.directory, b)
+    for found in (explain(a.directory, b).to_json(), json.loads(there)):
+        layers = {layer["layer"]: layer for layer in found["layers"]}
+        said = {name: layer["finding"] for name, layer in layers.items()}
+        assert said == due, found
+        assert f"Python {platform.python_version()} in A, " in layers["versions"]["words"]
+        if moves:
+            assert "has recorded its hash only, which is another one" in str(layers)
+            assert "otherwise than" in layers["physics"]["words"]
+            assert layers["physics"]["details"][0].startswith("floor:")
+        else:
+            assert found["verdict"].endswith("without an effect here.")
+    backwards = findings(explain(b, a.directory))
+    assert (backwards["physics"], backwards["policy"]) == (due["physics"], "same")
