@@ -73,8 +73,10 @@ def write_whole(path: Path, data: bytes, *, mode: int = 0o666, durable: bool = T
         finally:
             os.close(descriptor)
         part.replace(path)
-    except BaseException:
+    except BaseException as exc:
         part.unlink(missing_ok=True)
+        if isinstance(exc, OSError) and exc.filename is None:
+            exc.filename = str(path)  # a full disk is found while writing, which names no file
         raise
 
 

@@ -5,6 +5,8 @@ import os
 import stat
 
 import pytest
+from support.disks import SmallDisk
+from support.needs import needs_own_mount
 
 from envhub.config import config_home
 from envhub.files import (
@@ -28,6 +30,21 @@ def test_a_file_is_replaced_whole(tmp_path):
     write_whole(path, b"after")
     assert path.read_bytes() == b"after"
     assert names(tmp_path) == ["run.json"]
+
+
+@needs_own_mount
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    disk = SmallDisk(tmp_path, "64k")
+    try:
+        path = disk.seen(tmp_path / "run.json")
+        path.write_bytes(b"before")
+        with pytest.raises(OSError, match="No space left on device") as caught:
+            write_whole(path, bytes(2**17))
+        assert caught.value.filename == str(path)
+        assert path.read_bytes() == b"before"
+        assert names(path.parent) == ["run.json"]
+    finally:
+        disk.close()
 
 
 def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path):

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,17 +37,20 @@ class RayNodes:
 
     def __init__(self, place: Path, at: Place | None = None, **more: str) -> None:
         """Start the head, which plays nothing."""
-        self._place = place
+        self.place = place
         self._pids: dict[str, int] = {}
         self._starts: dict[str, Callable[[], None]] = {}
         head = ("--head", "--port", "0", "--include-dashboard", "false", "--num-cpus", "0")
         self._start(at or "head", *head, "--temp-dir", str(place / "ray"), **more)
         self.address = self._wait_for("head", r"--address='([^']+)'")
 
-    def join(self, *names: str | Place, cpus: int = 1, **more: str) -> None:
-        """Start nodes, and wait until they have joined."""
+    def join(
+        self, *names: str | Place, cpus: int = 1, within: Sequence[str] = (), **more: str
+    ) -> None:
+        """Start nodes, perhaps by another command, and wait until they have joined."""
+        options = ("--address", self.address, "--num-cpus", str(cpus))
         for name in names:
-            self._start(name, "--address", self.address, "--num-cpus", str(cpus), **more)
+            self._start(name, *options, within=within, **more)
         for name in names:
             self._wait_for(getattr(name, "name", name), r"(Ray runtime started)")
 
@@ -71,13 +74,20 @@ class RayNodes:
         for name in list(self._pids):
             self.kill(name)
 
-    def _start(self, at: str | Place, *options: str, **more: str) -> None:
+    def processes(self, name: str) -> dict[int, str]:
+        """The processes of a node, with their command lines."""
+        return {pid: line for pid, (_, line) in descendants(self._pids[name]).items()}
+
+    def _start(
+        self, at: str | Place, *options: str, within: Sequence[str] = (), **more: str
+    ) -> None:
         name = at if isinstance(at, str) else at.name
-        self._starts[name] = lambda: self._start(at, *options, **more)
+        self._starts[name] = lambda: self._start(at, *options, within=within, **more)
         if isinstance(at, Place):
             options = (*options, "--node-ip-address", at.address)
         python = cluster_python()
         argv = [
+            *within,
             *(("ip", "netns", "exec", at.namespace) if isinstance(at, Place) else ()),
             *("timeout", "--signal=KILL", str(_LIFE), str(python), "-m", "ray.scripts.scripts"),
             *("start", "--node-name", name, "--disable-usage-stats", "--block"),
@@ -88,7 +98,7 @@ class RayNodes:
         done = subprocess.run(
             ["sh", "-c", shell, "sh", str(self._log(name)), *argv],
             env={**variables(**_QUIET), **more},
-            cwd=self._place,
+            cwd=self.place,
             stdout=subprocess.PIPE,
             check=True,
             text=True,
@@ -108,7 +118,7 @@ class RayNodes:
         raise AssertionError(self._log(name).read_text())
 
     def _log(self, name: str) -> Path:
-        return self._place / f"{name}.log"
+        return self.place / f"{name}.log"
 
 
 @contextmanager

@@ -374,5 +374,5 @@ class Driver:
 
 def _said(refused: dict[str, Refused]) -> str:
     shown = [each.reason for each in refused.values()]
-    more = f" And so do {len(shown) - 3} more." if shown[3:] else ""
+    more = f" Nor do {len(shown) - 3} more." if shown[3:] else ""
     return " ".join(reason if reason.endswith(".") else f"{reason}." for reason in shown[:3]) + more

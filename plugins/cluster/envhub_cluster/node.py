@@ -20,6 +20,7 @@ from envhub.evaluation.run import remark_on_repeat
 from envhub.evaluation.supply import Supply
 from envhub.offline import VARIABLE, Missing
 from envhub.policies.kinds import OfFile
+from envhub.process import describe_exhaustion
 from envhub.records import EpisodeRecord
 from envhub.results.arrays import pack_arrays
 from envhub.results.comparable import find_difference
@@ -130,7 +131,8 @@ class Node:
         except EnvHubError as exc:
             self._refuse(str(exc), exc.exit_code)
         except OSError as exc:
-            self._refuse(f"{exc.filename or 'a file'}: {exc.strerror or exc}", ExitCode.USAGE)
+            problem = f"{exc.filename or 'a file'} cannot be used: {exc.strerror or exc}."
+            self._refuse(describe_exhaustion(exc) or problem, ExitCode.USAGE)
         except Exception as exc:
             self._refuse(f"{type(exc).__name__}: {exc}", ExitCode.FOUND)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from envhub.errors import NoNodePlays, SourceCorrupt
+from envhub.files import write_whole
 from envhub.policies.kinds import OfFile, PolicyKind
 from envhub.run_info import BenchmarkInfo, PolicyInfo
 from envhub.types import FileSource, Source
@@ -57,7 +58,7 @@ def unpack(parcel: Parcel, hashes: Mapping[str, str], directory: Path) -> None:
     for name, content in found.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        write_whole(path, content, durable=False)
 
 
 def _read(directory: Path, names: list[str], subject: str) -> list[File]:

@@ -2,11 +2,13 @@
 
 import platform
 import tempfile
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 import envhub
+from envhub.files import cache_home
 from envhub.machine import resources
 from envhub.sandbox.choose import why_unavailable
 from envhub.scratch import temporary_directory
@@ -14,6 +16,8 @@ from envhub.text import align
 from envhub_cluster.ray_cluster import Lost, RayCluster
 
 _SECONDS = 60.0
+_LEAST = 2**20
+"""Bytes that a disk must take."""
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,14 +34,16 @@ class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
 def describe_node() -> NodeFacts:
     """Return what this machine has."""
     sandbox = next((k for k in ("bubblewrap", "landlock") if why_unavailable(k) is None), None)
-    problem = _why_unwritable(temporary_directory())
+    cache = _existing(cache_home())
+    places = (("TMPDIR", temporary_directory()), ("ENVHUB_CACHE_DIR", str(cache)))
+    problems = [_why_unwritable(name, place) for name, place in places]
     return NodeFacts(
         envhub=envhub.__version__,
         python=platform.python_version(),
         cores=resources.cores(),
         memory_mb=resources.memory_mb(),
         sandbox=sandbox,
-        problems=[problem] if problem else [],
+        problems=[problem for problem in problems if problem],
     )
 
 
@@ -94,9 +100,15 @@ def _judge(answer: object) -> dict[str, Any]:
     return {**msgspec.to_builtins(facts), "problems": problems}
 
 
-def _why_unwritable(place: str) -> str | None:
+def _existing(place: Path) -> Path:
+    """Return a directory, or the one above it in which it would be made."""
+    return next((each for each in (place, *place.parents) if each.is_dir()), place)
+
+
+def _why_unwritable(name: str, place: str) -> str | None:
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(bytes(_LEAST))
             return None
     except OSError as exc:
-        return f"TMPDIR {place} cannot be written: {exc.strerror}"
+        return f"{name} {place} cannot be written: {exc.strerror}"
