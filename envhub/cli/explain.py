@@ -18,8 +18,9 @@ from envhub.cli.options import (
 from envhub.cli.output import columns
 from envhub.cli.progress import make_watcher, signals_like_ctrl_c
 from envhub.errors import UsageError, one_line, printable
-from envhub.evaluation.explain import SAMPLE, ExplainRequest, explain_runs
+from envhub.evaluation.explain import explain_runs
 from envhub.evaluation.rerun import RerunOptions
+from envhub.evaluation.sample import SAMPLE, ExplainRequest
 from envhub.options import PolicyOptions
 from envhub.policies.find import read_policy
 from envhub.results.explanation import Explanation

@@ -6,8 +6,9 @@ from typing import Any
 
 import envhub
 from envhub.api import _Callbacks
-from envhub.evaluation.explain import ExplainRequest, explain_runs
+from envhub.evaluation.explain import explain_runs
 from envhub.evaluation.rerun import RerunOptions
+from envhub.evaluation.sample import ExplainRequest
 from envhub.results.explanation import Explanation
 from support.paths import ASSETS
 
