@@ -11,7 +11,7 @@ Written by the user, or one of the presets below, each of which sends what a pub
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ Size = tuple[int, int]
 """Height and width of pictures."""
 INSTRUCTION = "instruction"
 """Stands for the task, in words."""
+WHOLE = "observation"
+"""The name of an observation that is a single array."""
 _TARGET = re.compile(r"[A-Za-z0-9_./-]{1,100}(\[[A-Za-z0-9_./-]{1,100}\])*")
 
 
@@ -206,6 +208,26 @@ def read_keys(text: str) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
+def name_leaves(entries: Sequence[Entry], space: AnySpace) -> tuple[Entry, ...]:
+    """Return the keys with the path of an observation that is a single array, where they name it.
+
+    Args:
+        entries: From `read_keys`.
+        space: Of the observations.
+    """
+    if [leaf.path for leaf in leaves(space)] != [""]:
+        return tuple(entries)
+    return tuple(
+        replace(
+            entry,
+            parts=tuple(
+                replace(part, leaf="") if part.leaf == WHOLE else part for part in entry.parts
+            ),
+        )
+        for entry in entries
+    )
+
+
 def read_targets(text: str) -> list[str]:
     """Return the server's keys of a text of keys."""
     return [entry.shown for entry in read_keys(text)]
@@ -214,7 +236,10 @@ def read_targets(text: str) -> list[str]:
 def _compare(entries: Sequence[Entry], known: Iterable[str]) -> str:
     """Return both lists: what the keys send, and what a benchmark has."""
     wanted = ", ".join(f"{'+'.join(p.leaf for p in e.parts)}={e.shown}" for e in entries)
-    return f"The keys are {wanted}; the benchmark has {', '.join(known)}, {INSTRUCTION}."
+    return (
+        f"The keys are {wanted}; the benchmark has "
+        f"{', '.join(path or WHOLE for path in known)}, {INSTRUCTION}."
+    )
 
 
 def _read_part(text: str) -> Part:

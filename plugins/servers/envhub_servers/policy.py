@@ -20,6 +20,7 @@ from envhub_servers.keys import (
     INSTRUCTION,
     PRESETS,
     Request,
+    name_leaves,
     read_keys,
     read_targets,
 )
@@ -94,7 +95,8 @@ def make_policy(
         turned = {given.get("images"), ours.get("images")} == {"upright", "upside_down"}
         text = _keys_text(keys, preset.keys if preset else None, own, observation_space, benchmark)
         sized = (size, size) if size else preset.size if preset else None
-        request = Request(read_keys(text), sized, turned=turned)
+        entries = read_keys(text) if converted else name_leaves(read_keys(text), observation_space)
+        request = Request(entries, sized, turned=turned)
         if not converted:  # else the space is known once envs convert
             request.check(observation_space, benchmark.name)
         # The pictures are turned here, so on the benchmark's side both agree.

@@ -12,11 +12,9 @@ from envhub.declarations import NAME
 from envhub.errors import ContractError, UsageError
 from envhub.wire.messages import EpisodeInfo
 from envhub.wire.spaces import Leaf
-from envhub_servers.keys import INSTRUCTION, PRESETS, Entry, read_keys
+from envhub_servers.keys import INSTRUCTION, PRESETS, WHOLE, Entry, read_keys
 from envhub_servers.pictures import is_picture
 
-WHOLE = "observation"
-"""The name of an observation that is a single array."""
 MAX_TEXT = 20_000
 """Characters of an instruction, or of another text."""
 _LIBERO = (

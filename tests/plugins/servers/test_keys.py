@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from envhub_servers.keys import PRESETS, Request, read_keys, read_targets
+from envhub_servers.keys import PRESETS, Request, name_leaves, read_keys, read_targets
 from envhub_servers.pictures import resize_with_pad, turn
 from gymnasium import spaces
 
@@ -117,3 +117,20 @@ def test_both_lists_are_in_the_error():
         Request(read_keys(PRESETS["droid"].keys)).check(LIBERO, "libero")
     assert "pixels/wrist_image_left=observation/wrist_image_left" in str(caught.value)
     assert "robot_state/gripper/qpos, instruction" in str(caught.value)
+
+
+def test_an_observation_that_is_a_single_array_has_a_name():
+    single = spaces.Box(-1, 1, (2,), np.float32)
+    entries = read_keys("observation=observation,instruction=prompt")
+    request = Request(name_leaves(entries, single))
+    request.check(single, "walk")
+    assert request.needs == {""}
+    state = np.array([0.1, 0.4], np.float32)
+    sent = request.of({"": state}.__getitem__, "walk near")
+    assert sent["observation"] is state
+    named = spaces.Dict({"observation": single})
+    request = Request(name_leaves(entries, named))
+    request.check(named, "walk")
+    assert request.needs == {"observation"}
+    with pytest.raises(ContractError, match="the benchmark has observation, instruction"):
+        Request(name_leaves(read_keys("state=state"), single)).check(single, "walk")
