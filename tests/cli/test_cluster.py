@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import envhub, refused
+from support.needs import cluster_python, needs_cluster
 from support.run_tools import WALK, variables
 
 no_ray = pytest.mark.skipif(
@@ -28,9 +29,28 @@ def test_cells_of_experiments_play_here(tmp_path: Path):
     refused(answer, 2, "--cluster is for one evaluation")
 
 
-def test_without_it_nothing_of_it_is_imported():
-    code = (
-        "import sys, envhub.cli.evaluate\n"
-        "assert not {'ray', 'envhub_cluster'} & {name.split('.')[0] for name in sys.modules}"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env=variables())
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("-c", "import envhub.cli.evaluate"),
+        ("-c", "from envhub import *"),
+        ("-m", "envhub", "--help"),
+        ("-m", "envhub", "list"),
+        ("-m", "envhub", "eval", "--help"),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize(
+    "python",
+    [
+        pytest.param(Path(sys.executable), id="without Ray"),
+        pytest.param(cluster_python(), id="with Ray", marks=needs_cluster),
+    ],
+)
+def test_without_it_nothing_of_it_is_imported(python: Path, argv: tuple[str, ...]):
+    command = [python, "-X", "importtime", *argv]
+    done = subprocess.run(command, check=True, env=variables(), capture_output=True, text=True)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    modules = {line.rpartition("|")[2].strip().partition(".")[0] for line in lines}
+    assert "envhub" in modules
+    assert not {"ray", "envhub_cluster"} & modules

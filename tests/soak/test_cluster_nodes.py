@@ -16,6 +16,7 @@ from support.needs import (
     needs_landlock,
     needs_own_mount,
 )
+from support.paths import DOCS
 from support.ray_clusters import envhub_here, ray_cluster, start_here
 from support.run_tools import WALK, WALKERS, Answer, ended, outcomes
 from support.sandboxes import fake_tool
@@ -228,8 +229,50 @@ def test_code_from_the_hub_is_sandboxed_and_no_node_sees_the_token(
             assert files
             assert not [each for each in files if token in each.read_bytes()]
     assert not published.marker.exists()
-    assert {part["name"] for part in json.loads((out / "run.json").read_text())["parts"]} == {
-        "a",
-        "b",
-    }
+    assert players(out) == {"a", "b"}
     assert outcomes(out) == outcomes(tmp_path / "one")
+
+
+def test_a_policy_server_latency_and_a_perturbation_are_as_on_one_machine(tmp_path: Path):
+    """Two nodes share one server; its policy draws from each episode's generator."""
+    few = ("--episodes", EPISODES, "--workers", 1, "--retries", 0)
+    walk = ("eval", WALK, "--suite", "all", *few, "--env-arg", "pause=0.02", "--policy")
+    noisy = f"{WALKERS}:noisy"
+    reach = ("eval", f"{DOCS}/examples/reach", *few)
+    reach = (*reach, "--policy", f"{DOCS}/examples/policies/steer.py")
+    serve = start_here("serve", noisy, "--for", WALK, "--port", 0)
+    try:
+        assert serve.stdout is not None
+        url = serve.stdout.readline().split()[-1]
+        questions: dict[str, tuple[object, ...]] = {
+            "served": (*walk, url),
+            "loaded": (*walk, noisy),
+            "late": (*reach, "--latency", "120ms", "--perturb", "action=0.3"),
+            "plain": reach,
+        }
+        for name, words in questions.items():
+            answer = envhub_here(*words, "--out", tmp_path / "one" / name)
+            assert answer.code == 0, answer
+        with ray_cluster("a", "b") as nodes:
+            for name in ("served", "late"):
+                out = tmp_path / "two" / name
+                cluster = ("--cluster", nodes.address, "--out", out)
+                answer = envhub_here(*questions[name], *cluster)
+                assert answer.code == 0, answer
+                assert players(out) == {"a", "b"}
+                assert outcomes(out) == outcomes(tmp_path / "one" / name)
+    finally:
+        serve.terminate()
+        serve.communicate()
+    assert traces(tmp_path / "one" / "served") == traces(tmp_path / "one" / "loaded")
+    assert traces(tmp_path / "one" / "late") != traces(tmp_path / "one" / "plain")
+
+
+def players(out: Path) -> set[str]:
+    """The nodes that played."""
+    return {part["name"] for part in json.loads((out / "run.json").read_text())["parts"]}
+
+
+def traces(out: Path) -> dict[tuple[str, int], str]:
+    """The trace of each episode."""
+    return {key: record["trace"] for key, record in outcomes(out).items()}

@@ -167,9 +167,10 @@ def start_here(
     cwd: Path = ASSETS,
     more: Mapping[str, str] | None = None,
     inside: str | None = None,
+    within: Sequence[str] = (),
 ) -> "subprocess.Popen[str]":
     """Start the command with the interpreter that has Ray, perhaps in a network namespace."""
-    enter = () if inside is None else ("ip", "netns", "exec", inside)
+    enter = within if inside is None else ("ip", "netns", "exec", inside)
     return subprocess.Popen(
         [*enter, str(cluster_python()), "-m", "envhub", *map(str, arguments)],
         cwd=cwd,

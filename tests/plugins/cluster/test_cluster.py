@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.needs import needs_cluster
+from support.needs import needs_cluster, needs_own_network
 from support.ray_clusters import RayNodes, envhub_here, ray_cluster, start_here
 from support.run_tools import WALK, WALKERS, counted, ended, envhub, outcomes
 
@@ -96,6 +96,21 @@ def test_a_cluster_that_is_not_there(tmp_path: Path):
         assert words in answer.err
         assert "Traceback" not in answer.err
         assert not (tmp_path / "run").exists()
+
+
+@needs_own_network
+def test_auto_where_no_ray_runs(tmp_path: Path):
+    """In a namespace without the processes of this machine, among which others may run Ray."""
+    alone = ("unshare", "--map-root-user", "--pid", "--fork", "--mount-proc")
+    more = {"RAY_TMPDIR": str(tmp_path / "ray")}
+    out = tmp_path / "run"
+    answer = ended(
+        start_here(*QUESTION, "--cluster", "auto", "--out", out, more=more, within=alone)
+    )
+    assert answer.code == 2, answer
+    assert "--cluster auto: no Ray runs on this machine. Run this command on a" in answer.err
+    assert "Traceback" not in answer.err
+    assert not out.exists()
 
 
 def assert_arrays_are_equal(a: Path, b: Path) -> None:
