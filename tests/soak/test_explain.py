@@ -9,8 +9,18 @@ import sys
 import pytest
 from envhub_libero.tasks import suites
 from support import libero_setup as libero
-from support.explaining import CASES, EXPLAINED, POLICY, check, evaluate, explain, findings
-from support.needs import needs_egl, needs_index, needs_libero, needs_sandbox
+from support.explaining import (
+    CASES,
+    EXPLAINED,
+    POLICY,
+    REACH,
+    REACH_CASES,
+    check,
+    evaluate,
+    explain,
+    findings,
+)
+from support.needs import needs_egl, needs_index, needs_libero, needs_metaworld, needs_sandbox
 from support.paths import TESTS
 from support.published import publish
 from support.pythons import other_python
@@ -28,6 +38,40 @@ def test_every_change_alone_is_answered(tmp_path):
         b = evaluate(tmp_path / name.replace(" ", "-"), case.change).directory
         check(explain(a, b), case)
         check(explain(b, a), case.reversed)
+
+
+@needs_metaworld
+@needs_egl
+@pytest.mark.timeout(900)
+def test_every_change_alone_is_answered_on_metaworld(tmp_path):
+    a = evaluate(tmp_path / "a", REACH).directory
+    for name, case in REACH_CASES.items():
+        change = {**REACH, **case.change}
+        b = evaluate(tmp_path / name.replace(" ", "-"), change).directory
+        check(explain(a, b), case)
+
+
+@needs_metaworld
+@needs_egl
+@needs_index
+@pytest.mark.timeout(900)  # two runtimes are built
+def test_metaworld_begins_otherwise_with_mujoco_3_3_7(tmp_path):
+    a = evaluate(tmp_path / "a", REACH, runtime="isolated").directory
+    found = explain(a, versions={"mujoco": "3.3.7"})
+    assert findings(found) == {
+        "question": "same",
+        "versions": "differs",
+        "first observation": "differs",
+        "physics": "differs",
+        "policy": "same",
+        "luck": "not checked",
+    }
+    assert found.layers[1].words == "mujoco 3.3.0 in A, 3.3.7 there"
+    assert "differs" not in [picture.finding for picture in found.pictures]
+    (course,) = found.divergences
+    assert (course.leaf.split("[")[0], course.apart) == ("environment_state", 0)
+    assert course.reward is course.success is None
+    assert "mujoco==3.3.7 " in found.pins
 
 
 @needs_sandbox

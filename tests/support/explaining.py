@@ -62,6 +62,28 @@ CASES = {
 }
 """By the thing that differs."""
 
+REACH: Changes = {
+    "ref": "metaworld",
+    "policy": str(EXPLAINED / "reach.py"),
+    "tasks": ["reach-v3"],
+    "episodes": 1,
+    "max_steps": 20,
+    "env_args": {"size": 48},
+}
+"""What of Meta-World is played."""
+_OF_REACH = {
+    "instruction": Case(
+        {"instructions": {"reach-v3": "shove it"}}, ("question",), "--instructions (reach-v3 none, "
+    ),
+    "env argument": Case(
+        {"env_args": {"size": 48, "camera": "topview"}}, ("question",), "--env-arg (camera none, "
+    ),
+    "horizon": Case({"max_steps": 12}, ("question",), "horizon (20, 12)"),
+    "image size": Case({"env_args": {"size": 64}}, ("question",), "--env-arg (size 48, 64)"),
+}
+REACH_CASES = {name: _OF_REACH.get(name, case) for name, case in CASES.items()}
+"""The same changes of Meta-World's."""
+
 
 def evaluate(out: Path, change: Changes | None = None, **options: Any) -> envhub.Run:
     """Evaluate the policy; weights are files beside the run."""
