@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from envhub.api import evaluate as evaluate
     from envhub.api import experiment as experiment
+    from envhub.api import explain as explain
     from envhub.api import make_env as make_env
     from envhub.api import replay as replay
     from envhub.api import verify as verify
@@ -56,6 +57,7 @@ _HOMES = {
     "compare": "envhub.results.compare",
     "evaluate": "envhub.api",
     "experiment": "envhub.api",
+    "explain": "envhub.api",
     "hookimpl": "envhub.hookspecs",
     "load_lerobot_policy": "envhub.policies.lerobot",
     "make_env": "envhub.api",
@@ -70,7 +72,7 @@ _HOMES = {
 __all__ = [
     "Asset", "Benchmark", "Comparison", "Context", "EnvHubError", "EpisodeRecord", "Limits",
     "Perturbation", "Policy", "Run", "RunDirectoryError", "Summary", "Task", "UsageError",
-    "__version__", "close_envs", "compare", "evaluate", "experiment", "hookimpl",
+    "__version__", "close_envs", "compare", "evaluate", "experiment", "explain", "hookimpl",
     "load_lerobot_policy", "make_env", "normalize", "open_run", "replay", "report", "verify",
 ]  # fmt: skip
 

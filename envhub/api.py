@@ -34,6 +34,7 @@ from envhub.errors import EnvHubError, PluginError, RunDirectoryError, UnknownNa
 from envhub.evaluation.baselines import play_baselines
 from envhub.evaluation.breaker import MAX_ERRORS
 from envhub.evaluation.experiment import Played, new_directory, play_experiment
+from envhub.evaluation.explain import explain_runs
 from envhub.evaluation.latency import LatencyRequest, parse_latency
 from envhub.evaluation.perturbations import check_perturbations
 from envhub.evaluation.plan import Plan, select
@@ -41,6 +42,7 @@ from envhub.evaluation.replay import Replay
 from envhub.evaluation.request import EvalRequest, Playing
 from envhub.evaluation.rerun import RerunOptions
 from envhub.evaluation.run import continue_run, start_run
+from envhub.evaluation.sample import ExplainRequest, parse_versions
 from envhub.evaluation.shard import parse_shard
 from envhub.evaluation.verify import SAMPLE, Verification, VerifyRequest, verify_run
 from envhub.evaluation.videos import replay_episode
@@ -58,6 +60,7 @@ from envhub.plugins import Plugins
 from envhub.policies.find import read_policy
 from envhub.records import EpisodeRecord
 from envhub.results.experiment import Cell, read_experiment_file
+from envhub.results.explanation import Explanation
 from envhub.results.run import Run, open_run
 from envhub.results.videos import find_episode
 from envhub.sandbox.variables import chosen_variables
@@ -476,13 +479,74 @@ def verify(
     directory = run.directory if isinstance(run, Run) else Path(run)
     count = None if workers is None else check_whole("workers", workers, 1)
     rerun_options = _rerun_options("verify", benchmark, env_args, source, count)
-    if isinstance(policy, str):
-        named = read_policy(policy, check_values("policy_args", policy_args))
-        python = _interpreter(policy_python)
-        rerun_options = replace(rerun_options, policy=named, policy_python=python)
-    elif policy_args or policy_python is not None:
-        raise UsageError("policy_args and policy_python need a policy that is named, as text.")
+    name = policy if isinstance(policy, str) else None
+    rerun_options = _with_policy(rerun_options, name, policy_args, policy_python)
     return verify_run(directory, request, rerun_options, _Callbacks())
+
+
+def explain(
+    a: Run | str | Path,
+    b: Run | str | Path | None = None,
+    *,
+    versions: Iterable[str] = (),
+    episodes: int = SAMPLE,
+    tasks: Iterable[str] = (),
+    policy: str | None = None,
+    policy_args: Mapping[str, Argument] | None = None,
+    policy_python: str | Path | None = None,
+    workers: int | None = None,
+    benchmark: str | Path | None = None,
+    env_args: Mapping[str, Argument] | None = None,
+    **source: Unpack[SourceKeywords],
+) -> Explanation:
+    """Say why two results differ, as `envhub explain` does.
+
+    Args:
+        a: The run A, or its directory.
+        b: The run B; None: A in other `versions`.
+        versions: Of packages of A's runtime, as `mujoco=3.3.7`.
+        episodes: How many episodes to play.
+        tasks: Only these; none: all.
+        policy: The policy of runs of somebody else, as text, as for `--policy`.
+        policy_args: With `policy`: the arguments of its factory.
+        policy_python: With `policy`: an interpreter for its process.
+        workers: Worker processes; None: as many as cores and free memory allow.
+        benchmark: The benchmark, for runs of somebody else; yours is found by what they say.
+        env_args: With `benchmark`: the arguments of its function that makes envs.
+        **source: How to get the benchmark, and where to run it: `envhub.options.SourceKeywords`.
+
+    Returns:
+        The `verdict` in a sentence, and the `layers` with what was found in each.
+
+    Raises:
+        UsageError: There is no such run or task, or both are runs of different benchmarks.
+        RuntimeUnavailable: The versions that were asked for cannot be built.
+    """
+    asked = parse_versions(check_names("versions", versions))
+    if (b is None) == (not asked):
+        raise UsageError("Name two runs, a and b, or one and versions, as ['mujoco=3.3.7'].")
+    count = check_whole("episodes", episodes, 1)
+    request = ExplainRequest(asked, count, check_names("tasks", tasks))
+    processes = None if workers is None else check_whole("workers", workers, 1)
+    options = _rerun_options("explain", benchmark, env_args, source, processes)
+    options = _with_policy(options, policy, policy_args, policy_python)
+    first = a.directory if isinstance(a, Run) else Path(a)
+    second = b.directory if isinstance(b, Run) else None if b is None else Path(b)
+    return explain_runs(first, second, request, options, _Callbacks())
+
+
+def _with_policy(
+    options: RerunOptions,
+    policy: str | None,
+    policy_args: Mapping[str, Argument] | None,
+    policy_python: str | Path | None,
+) -> RerunOptions:
+    if policy is not None:
+        named = read_policy(policy, check_values("policy_args", policy_args))
+        return replace(options, policy=named, policy_python=_interpreter(policy_python))
+    if policy_args or policy_python is not None:
+        raise UsageError("policy_args and policy_python need a policy that is named, as text.")
+    return options
 
 
 def _latency(latency: str | Path | None) -> LatencyRequest | None:
@@ -535,7 +599,7 @@ def _source_options(caller: str, given: SourceKeywords) -> SourceOptions:
 
 _KEYWORDS = {
     function.__name__: tuple(inspect.signature(function).parameters)
-    for function in (make_env, evaluate, experiment, replay, verify)
+    for function in (make_env, evaluate, experiment, explain, replay, verify)
 }
 """The parameters of the functions that take the options of a source, too."""
 

@@ -27,6 +27,7 @@ EXPORTS = [
     "compare",
     "evaluate",
     "experiment",
+    "explain",
     "hookimpl",
     "load_lerobot_policy",
     "make_env",

@@ -1,7 +1,6 @@
 """`envhub explain`: say why two results differ."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from envhub.cli.progress import make_watcher, signals_like_ctrl_c
 from envhub.errors import UsageError, one_line, printable
 from envhub.evaluation.explain import explain_runs
 from envhub.evaluation.rerun import RerunOptions
-from envhub.evaluation.sample import SAMPLE, ExplainRequest
+from envhub.evaluation.sample import SAMPLE, ExplainRequest, parse_versions
 from envhub.options import PolicyOptions
 from envhub.policies.find import read_policy
 from envhub.results.explanation import Explanation
@@ -31,7 +30,6 @@ _SHOWN = 6
 """Lines of evidence per layer; the page has all of them."""
 _MOST_TEXT = 400
 """Characters of a line: an env may say anything in its error."""
-_VERSION = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)={1,2}(?P<version>[0-9][\w.!+-]*)")
 
 
 @click.command("explain")
@@ -93,7 +91,7 @@ def command(
         envhub explain runs/mine --versions mujoco=3.3.7
         envhub explain runs/theirs runs/mine --benchmark owner/repo@<commit> --trust-remote-code
     """  # noqa: D301 - click reads the backspace as "do not rewrap"
-    asked = _versions(versions)
+    asked = parse_versions(versions)
     if (other is None) == (not asked):
         raise UsageError("Name two runs, A and B, or one and --versions NAME=VERSION.")
     if policy.name is None and (policy.args or policy.python is not None):
@@ -133,18 +131,6 @@ def describe(found: Explanation, width: int) -> list[str]:
 def _short(text: str) -> str:
     line = one_line(text)
     return line if len(line) <= _MOST_TEXT else f"{line[:_MOST_TEXT]}..."
-
-
-def _versions(texts: tuple[str, ...]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for part in (part for text in texts for part in text.split(",")):
-        match = _VERSION.fullmatch(part.strip())
-        if match is None:
-            raise UsageError(f"--versions takes NAME=VERSION, as in mujoco=3.3.7; found {part!r}.")
-        if match["name"] in found:
-            raise UsageError(f"--versions names {match['name']} twice.")
-        found[match["name"]] = match["version"]
-    return found
 
 
 def _place(a: Path, b: Path | None, versions: dict[str, str]) -> Path:

@@ -1,10 +1,11 @@
 """The episodes that explain plays of two runs: which, under whose versions, and each but once."""
 
+import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from envhub.errors import UnknownName
+from envhub.errors import UnknownName, UsageError
 from envhub.evaluation.again import (
     Key,
     NotPlayed,
@@ -30,6 +31,7 @@ from envhub.wire.values import Array
 
 SAMPLE = 10
 """Episodes that are played unless the user gives another number."""
+_VERSION = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)={1,2}(?P<version>[0-9][\w.!+-]*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,19 @@ class ExplainRequest:
     episodes: int = SAMPLE
     tasks: tuple[str, ...] = ()
     """Only these; none: all."""
+
+
+def parse_versions(texts: Iterable[str]) -> dict[str, str]:
+    """Read NAME=VERSION, several in one text too."""
+    found: dict[str, str] = {}
+    for part in (part for text in texts for part in text.split(",")):
+        match = _VERSION.fullmatch(part.strip())
+        if match is None:
+            raise UsageError(f"--versions takes NAME=VERSION, as in mujoco=3.3.7; found {part!r}.")
+        if match["name"] in found:
+            raise UsageError(f"--versions names {match['name']} twice.")
+        found[match["name"]] = match["version"]
+    return found
 
 
 class Sample:

@@ -14,7 +14,8 @@ from support.replays import copy_recorded
 from support.run_tools import start
 from support.wheels import make_wheel
 
-from envhub.errors import RuntimeUnavailable, UnknownName
+import envhub
+from envhub.errors import RuntimeUnavailable, UnknownName, UsageError
 from envhub.options import SourceOptions
 from envhub.results.run import open_run
 from envhub.results.seal import key_path
@@ -29,6 +30,14 @@ def test_one_change_each(tmp_path):
     for name in ("n_action_steps", "seed"):
         b = evaluate(tmp_path / name, CASES[name].change)
         check(explain(a.directory, b.directory, episodes=2), CASES[name])
+    said = envhub.explain(a, b.directory, episodes=2, workers=1)
+    assert said.verdict == explain(a.directory, b.directory, episodes=2).verdict
+    with pytest.raises(UsageError, match="Name two runs, a and b, or one and versions"):
+        envhub.explain(a)
+    with pytest.raises(UsageError, match="takes NAME=VERSION, as in mujoco="):
+        envhub.explain(a, versions=["mujoco"])
+    with pytest.raises(UsageError, match="need a policy that is named"):
+        envhub.explain(a, b, policy_args={"turn": True})
 
 
 @pytest.fixture
