@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -178,7 +179,7 @@ def test_asking(home, monkeypatch):
     if script is None:
         pytest.skip("needs script, which gives a command a terminal")
     key = envhub("runtime", "build", "./env")[0].split()[0]
-    line = f"{sys.executable} -m envhub cache clean runtimes"
+    line = f"{shlex.quote(sys.executable)} -m envhub cache clean runtimes"
     for answer, left in (("n\n", {key}), ("y\n", set())):
         done = subprocess.run([script, "-qec", line, "/dev/null"], input=answer, text=True,
                               capture_output=True)  # fmt: skip

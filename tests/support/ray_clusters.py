@@ -1,5 +1,6 @@
 """A Ray cluster on this machine: head and nodes are processes of their own, by `ray start`."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -115,7 +116,10 @@ class RayNodes:
                 assert "timed out" in said, said
                 self._starts[name]()  # Ray gives itself 30 s, which a busy machine may need
             time.sleep(0.05)
-        raise AssertionError(self._log(name).read_text())
+        raise AssertionError(
+            f"{self._log(name).read_text()}\nhead: {alive(self._pids['head'])}\n"
+            f"{self._log('head').read_text()}"
+        )
 
     def _log(self, name: str) -> Path:
         return self.place / f"{name}.log"
@@ -125,9 +129,11 @@ class RayNodes:
 def ray_cluster(
     *names: str | Place, cpus: int = 1, head: Place | None = None, **more: str
 ) -> Iterator[RayNodes]:
-    """Start a cluster with these nodes."""
+    """Start a cluster with these nodes, once no other process of the tests has one."""
     place = Path(tempfile.mkdtemp(prefix="ray-"))  # its sockets need a short path
+    lock = (Path(tempfile.gettempdir()) / f"envhub-ray-{os.getuid()}.lock").open("w")
     try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         nodes = RayNodes(place, head, **more)
         try:
             nodes.join(*names, cpus=cpus, **more)
@@ -136,6 +142,7 @@ def ray_cluster(
             nodes.end()
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        lock.close()
 
 
 @contextmanager

@@ -127,8 +127,8 @@ BAD_FILES = {
         PluginError,
         (
             "Plugin 'misspelled_hook' implements envhub_benchmark, which is not a hook; the hooks"
-            " are envhub_benchmarks, envhub_episode_finished, envhub_run_finished,"
-            " envhub_run_started, envhub_wrap_env."
+            " are envhub_benchmarks, envhub_episode_finished, envhub_perturbations,"
+            " envhub_run_finished, envhub_run_started, envhub_wrap_env."
         ),
     ),
     "bad_return": (
