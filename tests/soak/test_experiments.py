@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.forked import ENVHUB
 from support.manifests import write_run
 from support.run_tools import WALK, WALKERS, ended, envhub, outcomes, snapshot, start
 
@@ -74,9 +75,10 @@ def test_records_and_matrix_are_those_of_single_runs(played: Path, tmp_path: Pat
     for cell in cells:
         words = cell["command"].partition("&& ")[2] or cell["command"]
         single = tmp_path / cell["directory"]
+        here = words.replace("envhub", '"$ENVHUB"', 1)
         found = subprocess.run(
-            ["bash", "-c", f'cd / && {words.replace("envhub", "$ENVHUB", 1)} --out "$OUT" --quiet'],
-            env={**os.environ, "OUT": str(single), "ENVHUB": str(shutil.which("envhub"))},
+            ["bash", "-c", f'cd / && {here} --out "$OUT" --quiet'],
+            env={**os.environ, "OUT": str(single), "ENVHUB": str(ENVHUB)},
             check=True,
             capture_output=True,
         )
