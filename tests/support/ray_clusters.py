@@ -39,6 +39,11 @@ class RayNodes:
     def __init__(self, place: Path, at: Place | None = None, **more: str) -> None:
         """Start the head, which plays nothing."""
         self.place = place
+        python = cluster_python()
+        if " " in str(python):  # Ray puts it into a line of the shell as it is
+            (place / "venv").symlink_to(python.parent.parent)
+            python = place / "venv/bin" / python.name
+        self._python = str(python)
         self._pids: dict[str, int] = {}
         self._starts: dict[str, Callable[[], None]] = {}
         head = ("--head", "--port", "0", "--include-dashboard", "false", "--num-cpus", "0")
@@ -86,11 +91,10 @@ class RayNodes:
         self._starts[name] = lambda: self._start(at, *options, within=within, **more)
         if isinstance(at, Place):
             options = (*options, "--node-ip-address", at.address)
-        python = cluster_python()
         argv = [
             *within,
             *(("ip", "netns", "exec", at.namespace) if isinstance(at, Place) else ()),
-            *("timeout", "--signal=KILL", str(_LIFE), str(python), "-m", "ray.scripts.scripts"),
+            *("timeout", "--signal=KILL", str(_LIFE), self._python, "-m", "ray.scripts.scripts"),
             *("start", "--node-name", name, "--disable-usage-stats", "--block"),
             *("--include-log-monitor", "false", "--object-store-memory", "80000000", *options),
         ]
