@@ -18,6 +18,7 @@ from support.needs import lerobot_python, needs_lerobot
 from support.paths import DOCS, TESTS
 
 import envhub
+from envhub.results.run import open_run
 
 pytestmark = pytest.mark.soak
 REACH = f"{DOCS}/examples/reach"
@@ -191,3 +192,28 @@ def test_a_checkpoint_whose_server_is_killed_and_started_again(tmp_path_factory,
     assert len(servers) == 2
     assert actions(run) == actions(local)
     assert run.info["reproducible"] is True
+
+
+def test_served_beside_a_latency_and_a_perturbation(tmp_path):
+    """Both are of the run and not of the policy, wherever that acts."""
+    with serving() as port:
+        for name, ref, workers in (
+            ("local", STEER, 1),
+            ("one", f"ws://127.0.0.1:{port}", 1),
+            ("two", f"ws://127.0.0.1:{port}", 2),
+        ):
+            envhub.evaluate(
+                REACH,
+                ref,
+                episodes=2,
+                workers=workers,
+                latency="100ms",
+                perturb={"action": 0.3},
+                out=tmp_path / name,
+            )
+    local, *served = (
+        {(r.task, r.episode): (r.trace, r.end_state) for r in open_run(tmp_path / name).records()}
+        for name in ("local", "one", "two")
+    )
+    assert len(local) == 10
+    assert served == [local, local]
